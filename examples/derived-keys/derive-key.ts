@@ -11,7 +11,11 @@ export interface Caveats {
   /** When it expires, in seconds since 1970. */
   readonly exp?: number;
   readonly models?: readonly string[];
+  /** APIs of model calls, as usage records name them: "chat", "embeddings". */
+  readonly endpoints?: readonly string[];
   readonly scopes?: readonly ("models:write" | "usage:read" | "claim:read")[];
+  /** The session that all calls belong to. */
+  readonly session?: string;
   /** The most that each session spends, in US dollars. */
   readonly session_usd?: string;
 }

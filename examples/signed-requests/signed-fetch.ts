@@ -2,6 +2,10 @@
 
 import { createHash, createPublicKey, type KeyObject, randomUUID, sign } from "node:crypto";
 
+/** Headers that change what a request does or costs, and the hash of its body. */
+const COVERED =
+  /^(content-digest|idempotency-key|payment-signature|openai-beta|session[-_]id|conversation_id|thread-id|(x-postern|anthropic|x-openai|x-grok|x-claude-code|x-codex)-.*)$/;
+
 export function publicJwkOf(privateKey: KeyObject) {
   const { x = "" } = createPublicKey(privateKey).export({ format: "jwk" });
   return { kty: "OKP", crv: "Ed25519", x } as const;
@@ -29,8 +33,7 @@ export function signedFetch(privateKey: KeyObject): typeof fetch {
       const digest = `sha-256=:${createHash("sha256").update(body).digest("base64")}:`;
       headers.set("content-digest", digest);
     }
-    for (const [name, value] of headers)
-      if (/^(content-digest|idempotency-key|x-postern-.*)$/.test(name)) covered.push([name, value]);
+    for (const [name, value] of headers) if (COVERED.test(name)) covered.push([name, value]);
     const created = Math.floor(Date.now() / 1_000);
     const names = covered.map(([name]) => `"${name}"`).join(" ");
     const params = `(${names});created=${created};expires=${created + 60};nonce="${randomUUID()}";keyid="${keyIdOf(privateKey)}";alg="ed25519";tag="web-bot-auth"`;

@@ -7,6 +7,7 @@ import {
   getAccount,
   recordAccountCreated,
   renameAccount,
+  setReceipts,
 } from "../accounts/accounts.ts";
 import { BudgetsRecord, toBudgetsRecord } from "../accounts/budget-record.ts";
 import {
@@ -368,14 +369,18 @@ function renameRoute(): Route {
     id: "renameAccount",
     scope: "account:write",
     tag: "Accounts",
-    summary: "Set the name of the account",
+    summary: "Set the name of the account, and whether all calls get receipts",
     description:
-      "The name is shown to people in the console, on claim pages and in emails. It does not have to be unique.",
+      "The name is shown to people in the console, on claim pages and in emails. It does not have to be unique. Only the fields in the request are changed.",
     dialect: "openai",
     body: z
       .strictObject({
-        name: z.string().nullable().meta({
+        name: z.string().nullable().optional().meta({
           description: "One line of at most 80 characters; null or empty to remove the name.",
+        }),
+        receipts: z.boolean().optional().meta({
+          description:
+            "true: every call gets a [signed receipt](/docs/quotes-and-receipts), as with `x-postern-receipt: 1`.",
         }),
       })
       .meta({ id: "AccountChange" }),
@@ -389,7 +394,10 @@ function renameRoute(): Route {
     },
     faults: [],
     run: async (tx, { caller, body, clientIp, now }) => {
-      await renameAccount(tx, keyAct(caller, { clientIp, now }), body.name ?? "");
+      const act = keyAct(caller, { clientIp, now });
+      const { name, receipts } = body;
+      if (name !== undefined) await renameAccount(tx, act, name ?? "");
+      if (receipts !== undefined) await setReceipts(tx, act, receipts);
       return { status: 200, body: toAccountRecord(await getAccount(tx, caller.accountId)) };
     },
   });

@@ -14,6 +14,7 @@ export const AccountRecord = z
       description: "When a person claimed the account; null if unclaimed.",
     }),
     origin: z.enum(["agent", "person"]).meta({ description: "Who created the account." }),
+    receipts: z.boolean().meta({ description: "Whether every call gets a signed receipt." }),
   })
   .meta({ id: "Account" });
 
@@ -24,6 +25,7 @@ export const ACCOUNT_EXAMPLE = {
   created_at: "2026-11-21T09:30:00.000Z",
   claimed_at: null,
   origin: "agent",
+  receipts: false,
 };
 
 export function toAccountRecord(account: Account): z.infer<typeof AccountRecord> {
@@ -34,5 +36,6 @@ export function toAccountRecord(account: Account): z.infer<typeof AccountRecord>
     created_at: timestamp(account.createdAt),
     claimed_at: timestampOrNull(account.claimedAt),
     origin: account.createdBy === null ? "agent" : "person",
+    receipts: account.signsReceipts,
   };
 }

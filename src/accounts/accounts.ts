@@ -19,6 +19,8 @@ export interface Account {
   readonly createdBy: string | null;
   readonly createdAt: number;
   readonly claimedAt: number | null;
+  /** Whether every call of its keys gets a signed receipt. */
+  readonly signsReceipts: boolean;
 }
 
 export interface NewAccount {
@@ -53,7 +55,7 @@ export async function createAccount(tx: Tx, request: NewAccount): Promise<Accoun
       now,
       reason: "starting credit",
     });
-  return { id, name, email, createdBy, createdAt: now, claimedAt: null };
+  return { id, name, email, createdBy, createdAt: now, claimedAt: null, signsReceipts: false };
 }
 
 /** Called once the account has its first key, which is the actor if an agent created it. It cannot have a webhook yet. */
@@ -131,6 +133,25 @@ export async function renameAccount(tx: Tx, act: Act, typed: string): Promise<vo
   await recordAuditEntry(tx, entry);
 }
 
+/** Whether every call of the account gets a signed receipt. Processes that know its keys from their cache follow in seconds. */
+export async function setReceipts(tx: Tx, act: Act, signs: boolean): Promise<void> {
+  const { accountId } = act;
+  await authorize(tx, act, "workspace.rename");
+  const value = signs ? 1 : 0;
+  const changed = await tx.run(
+    "update account set signs_receipts = ? where id = ? and signs_receipts <> ?",
+    [value, accountId, value],
+  );
+  if (changed === 0) return;
+  const detail = { receipts: signs };
+  await recordAuditEntry(tx, {
+    ...act,
+    action: "account.receipts_changed",
+    target: accountId,
+    detail,
+  });
+}
+
 /** Without surrounding spaces; null for a blank name. */
 export function parseAccountName(typed: string): string | null {
   const name = typed.trim();
@@ -153,5 +174,6 @@ export async function getAccount(reader: Reader, id: string): Promise<Account> {
     createdBy: textOrNull(row, "created_by"),
     createdAt: integer(row, "created_at"),
     claimedAt: integerOrNull(row, "claimed_at"),
+    signsReceipts: integer(row, "signs_receipts") === 1,
   };
 }

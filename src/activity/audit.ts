@@ -26,6 +26,7 @@ export interface Actor {
 export const AUDIT_ACTIONS = {
   "account.created": "An agent or a person created the account.",
   "account.renamed": "The name of the account was changed.",
+  "account.receipts_changed": "Whether every call gets a signed receipt was changed.",
   "account.claimed": "A person claimed the account.",
   "account.credited": "An operator granted credit.",
   "account.adjusted": "An operator adjusted the balance.",

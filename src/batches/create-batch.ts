@@ -76,6 +76,7 @@ export async function prepareBatch(
   const { db, kek } = deps;
   const { caller, form, endpoint, metadata, inputFileId } = request;
   const { accountId, keyId } = caller;
+  if (caller.policy?.sessionLimitUsd !== undefined) throw sessionLimitFault();
   await deps.rejectIfFrozen(accountId);
   const { unfinished, bytes: used } = await readBatchUse(db, accountId);
   const bytesLeft = ACCOUNT_BYTES_MAX - used;
@@ -272,6 +273,15 @@ const REFUSALS: Readonly<Record<string, Refusal>> = {
     "Wait until the budget resets, or send fewer requests.",
   ],
 };
+
+/** The hold of a batch is of no session, so its items could exceed what a session may spend. */
+function sessionLimitFault(): Fault {
+  return new Fault("forbidden", "key policy: session_limit_usd", {
+    message:
+      "This key has `session_limit_usd`, and batches have no session. Use another key, or send the requests one by one.",
+    fields: { policy: "session_limit_usd" },
+  });
+}
 
 export function tooManyRequests(param: string): Fault {
   return invalid(

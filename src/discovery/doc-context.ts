@@ -52,7 +52,7 @@ export interface DocContext {
   /** A field of that example by its path, such as `claim_attempt.user_code`, or the path itself. */
   readonly exampleField: (routeKey: RouteKey, fieldPath: string) => string;
   /** A table of the request body's fields, or empty. */
-  readonly bodyFields: (routeKey: RouteKey) => string;
+  readonly bodyFields: (routeKey: RouteKey, leftOut?: ReadonlySet<string>) => string;
 }
 
 export function createDocContext(
@@ -94,18 +94,20 @@ export function createDocContext(
       for (const name of fieldPath.split(".")) value = isObject(value) ? value[name] : undefined;
       return typeof value === "string" ? value : fieldPath;
     },
-    bodyFields: (routeKey) => {
+    bodyFields: (routeKey, leftOut) => {
       const [method = "", path = ""] = routeKey.split(" ");
       const content = document.paths[path]?.[method.toLowerCase()]?.requestBody?.content ?? {};
       const schema = Object.values(content)[0]?.schema;
       const rows = schema === undefined ? [] : schemaRows(schema, document.components.schemas);
       return markdownTable(
         ["Field", "Type", "Description"],
-        rows.map((row) => [
-          `\`${row.name}\``,
-          row.required ? row.type : `${row.type}, optional`,
-          row.description,
-        ]),
+        rows
+          .filter(({ name }) => leftOut?.has(name) !== true)
+          .map((row) => [
+            `\`${row.name}\``,
+            row.required ? row.type : `${row.type}, optional`,
+            row.description,
+          ]),
       );
     },
   };

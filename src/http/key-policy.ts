@@ -10,6 +10,8 @@ export interface KeyPolicy {
   readonly models?: readonly string[];
   /** Globs of provider ids. */
   readonly providers?: readonly string[];
+  /** The APIs of model calls that it may use, as usage records name them. */
+  readonly endpoints?: readonly string[];
   readonly requestsPerMinute?: number;
   readonly tokensPerMinute?: number;
   readonly concurrentCalls?: number;
@@ -17,19 +19,26 @@ export interface KeyPolicy {
   readonly maxPriceUsd?: string;
   /** The most that each session of an agent may spend, in US dollars. */
   readonly sessionLimitUsd?: string;
+  /** The session that all its calls belong to. */
+  readonly session?: string;
   /** What providers may do with the data of its calls. */
   readonly dataPolicy?: DataRules;
+  /** Every call gets a signed receipt, whether it asks for one or not. */
+  readonly receipts?: true;
 }
 
 export const POLICY_FIELDS = [
   "models",
   "providers",
+  "endpoints",
   "requestsPerMinute",
   "tokensPerMinute",
   "concurrentCalls",
   "maxPriceUsd",
   "sessionLimitUsd",
+  "session",
   "dataPolicy",
+  "receipts",
 ] as const satisfies readonly (keyof KeyPolicy)[];
 
 /** Policies of keys count per key, so such a key must not create others. */

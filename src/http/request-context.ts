@@ -1,5 +1,6 @@
 // The state of one request, which the steps of its handling share.
 
+import type { BodyHash } from "./request/body-hash.ts";
 import type { FormEntry } from "./request/multipart-body.ts";
 import type { AnyRouteInput, AuthenticatedKey, Operator, Route, SessionUser } from "./route.ts";
 import type { RouteResponse } from "./route.ts";
@@ -38,10 +39,11 @@ export interface RequestContext {
   /** The key that was sent, if it worked once and does not any more. */
   endedKey: EndedKey | undefined;
   /** Of a signed request: throws unless the body is the one that was signed. */
-  checkBody: ((body: Uint8Array) => void) | undefined;
+  checkBody: ((body: BodyHash) => void) | undefined;
   /** Set by `readBody`. */
   bodyText: string;
-  /** Set by `readBody` for a form with files. */
+  /** Both are set by `readBody` for a form with files. */
+  formBytes: Uint8Array | undefined;
   form: readonly FormEntry[] | undefined;
   /** Set by `parseInput`. */
   input: AnyRouteInput | undefined;

@@ -99,6 +99,7 @@ function createContext(request: Request, peer: Peer, now: number): RequestContex
     checkBody: undefined,
     bodyText: "",
     form: undefined,
+    formBytes: undefined,
     input: undefined,
   };
 }

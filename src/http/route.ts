@@ -27,6 +27,8 @@ export interface Caller {
   readonly restrictions?: KeyRestrictions;
   /** The account's own setting, if it has one. */
   readonly responseStorage?: ResponseStorage | undefined;
+  /** The account's setting: every call gets a signed receipt. */
+  readonly signsReceipts?: boolean;
   readonly granted?: ReadonlySet<Scope>;
 }
 
@@ -106,6 +108,8 @@ export interface RouteInput<P, Q, B, C> {
   readonly bodyText: string;
   /** The body, if it is a form with files. */
   readonly form?: readonly FormEntry[] | undefined;
+  /** The same undecoded. */
+  readonly formBytes?: Uint8Array | undefined;
   /** Set if the connection can become a WebSocket. */
   readonly acceptWebSocket?: ((handlers: WebSocketHandlers) => void) | undefined;
   /** For errors within a response. */

@@ -16,6 +16,7 @@ import {
   type Scope,
 } from "../http/scopes.ts";
 import type { Tx } from "../store/db.ts";
+import { scopesOfCredential } from "./key-credential.ts";
 import { POLICY_PARAMS } from "./key-record.ts";
 import { type KeySettings, type PolicyChange, replacedField } from "./key-settings.ts";
 import type { Key } from "./key.ts";
@@ -51,7 +52,8 @@ export async function createKeyForCaller(
   const { accountId, now } = act;
   const locked = await lockAccess(tx, { accountId, keyId: callerId }, now);
   const access = isNarrowing ? { ...locked, isFree: false } : locked;
-  const { scopes = listOfScopes(access.granted) } = settings;
+  const inherited = scopesOfCredential(access.granted, settings.credential);
+  const { scopes = listOfScopes(inherited) } = settings;
   const inherit = isNarrowing ? narrowPolicy : inheritPolicy;
   const policy = access.isFree ? settings.policy : inherit(access, settings.policy);
   const newKey = { ...settings, scopes, createdBy, policy };
@@ -184,11 +186,21 @@ function narrowPolicy(access: Access, change: PolicyChange = {}): PolicyChange {
   const wider = change.models?.find((glob) => !matchesGlob(policy.models, glob));
   if (wider !== undefined)
     throw ownerOnlyFault(access, "allowed_models", `This key may not call \`${wider}\`.`);
+  const other = change.endpoints?.find((api) => policy.endpoints?.includes(api) === false);
+  if (other !== undefined)
+    throw ownerOnlyFault(
+      access,
+      "allowed_endpoints",
+      `This key may not call the API \`${other}\`.`,
+    );
   const [own, asked] = [policy.sessionLimitUsd, change.sessionLimitUsd];
   const isRaised = own !== undefined && asked != null && Number(asked) > Number(own);
   if (isRaised)
     throw ownerOnlyFault(access, "session_limit_usd", `Sessions of this key may spend ${own} USD.`);
-  return { ...inheritPolicy(access), ...change };
+  const { session } = change;
+  // A key that is bound to a session stays bound to it.
+  const inherited = inheritPolicy(access, session === undefined ? {} : { session });
+  return { ...inherited, ...change };
 }
 
 function assertPolicyKept(access: Access, policy: KeyPolicy, change: PolicyChange = {}): void {

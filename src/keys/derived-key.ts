@@ -7,6 +7,7 @@ import { z } from "zod";
 import { timingSafeEqualText } from "../base/crypto/secret.ts";
 import { parseJson } from "../base/json.ts";
 import { type Nano, nanoFromUsd } from "../base/money/money.ts";
+import type { KeyPolicy } from "../http/key-policy.ts";
 import { MODEL_CALL_SCOPES } from "../http/scopes.ts";
 import { POLICY_SCHEMA } from "./key-record.ts";
 
@@ -21,7 +22,9 @@ const Caveats = z.strictObject({
   usd: USD.optional(),
   exp: z.int().positive().max(9_999_999_999).optional(),
   models: POLICY_SCHEMA.allowed_models.unwrap().optional(),
+  endpoints: POLICY_SCHEMA.allowed_endpoints.unwrap().optional(),
   scopes: z.array(z.enum(MODEL_CALL_SCOPES)).min(1).optional(),
+  session: POLICY_SCHEMA.session.unwrap().optional(),
   session_usd: USD.optional(),
 });
 
@@ -31,9 +34,8 @@ export interface KeyBlock {
   readonly id: string | undefined;
   readonly limit: Nano | undefined;
   readonly expiresAt: number | undefined;
-  readonly models: readonly string[] | undefined;
   readonly scopes: z.infer<typeof Caveats>["scopes"];
-  readonly sessionLimitUsd: string | undefined;
+  readonly policy: Pick<KeyPolicy, "models" | "endpoints" | "session" | "sessionLimitUsd">;
 }
 
 export interface DerivedKeyText {
@@ -81,10 +83,16 @@ export function readDerivedKey(prefix: string, raw: string): DerivedKeyText | un
 function readBlock(text: string): readonly KeyBlock[] {
   const caveats = Caveats.safeParse(tryParseJson(decoded(text).toString("utf8")));
   if (!caveats.success) return [];
-  const { id, usd, exp, models, scopes, session_usd: sessionLimitUsd } = caveats.data;
+  const { id, usd, exp, scopes, models, endpoints, session, session_usd: usdMax } = caveats.data;
   const limit = usd === undefined ? undefined : nanoFromUsd(usd);
   const expiresAt = exp === undefined ? undefined : exp * 1_000;
-  return [{ id, limit, expiresAt, models, scopes, sessionLimitUsd }];
+  const policy = {
+    ...(models !== undefined && { models }),
+    ...(endpoints !== undefined && { endpoints }),
+    ...(session !== undefined && { session }),
+    ...(usdMax !== undefined && { sessionLimitUsd: usdMax }),
+  };
+  return [{ id, limit, expiresAt, scopes, policy }];
 }
 
 function tryParseJson(text: string): unknown {

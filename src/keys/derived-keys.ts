@@ -125,16 +125,12 @@ async function findByText(tx: Tx, master: MasterSecret, raw: string): Promise<st
 
 function settingsOf(block: KeyBlock, { granted, expiresAt: parentExpiresAt }: LiveKey) {
   const expiresAt = Math.min(block.expiresAt ?? Infinity, parentExpiresAt ?? Infinity);
-  const { models, sessionLimitUsd } = block;
   return {
     name: block.id ?? "derived key",
     limit: block.limit ?? null,
     expiresAt: expiresAt === Infinity ? null : expiresAt,
     // It cannot create keys, which would outlive their ancestors.
     scopes: block.scopes ?? MODEL_CALL_SCOPES.filter((scope) => granted.has(scope)),
-    policy: {
-      ...(models !== undefined && { models }),
-      ...(sessionLimitUsd !== undefined && { sessionLimitUsd }),
-    },
+    policy: block.policy,
   };
 }

@@ -7,6 +7,7 @@ import { invalid } from "../base/fault.ts";
 import { isObject } from "../base/json.ts";
 import { isSafeText } from "../base/text/safe-text.ts";
 import { parseWithSchema } from "../http/request/validate.ts";
+import type { Scope } from "../http/scopes.ts";
 import type { Tx } from "../store/db.ts";
 
 const SUBJECT_MAX = 500;
@@ -85,6 +86,33 @@ export function toCredentialSettings(body: Readonly<Record<string, unknown>>): C
       "`credential.subject` may have a `*` only at its end, after at least two parts that end in `:` or `/`: `repo:acme/app:*`, but not `repo:*` or `repo:acme*`, which others can get tokens for.",
     );
   return { type, issuer, subject, claims };
+}
+
+/** What a job could leave behind with them, such as a key with a secret, works after its token has expired. */
+const SCOPES_THAT_OUTLIVE_TOKENS: ReadonlySet<Scope> = new Set([
+  "keys:write",
+  "keys:manage",
+  "claim:write",
+]);
+
+export function scopesOfCredential(
+  granted: ReadonlySet<Scope>,
+  credential: Pick<KeyCredential, "type"> | null | undefined,
+): ReadonlySet<Scope> {
+  return credential?.type === "oidc" ? granted.difference(SCOPES_THAT_OUTLIVE_TOKENS) : granted;
+}
+
+export function assertScopesOfCredential(
+  scopes: readonly Scope[] | null | undefined,
+  credential: Pick<KeyCredential, "type"> | null | undefined,
+): void {
+  const asked = new Set(scopes);
+  const [refused] = asked.difference(scopesOfCredential(asked, credential));
+  if (refused !== undefined)
+    throw invalid(
+      "scopes",
+      `A key with an issuer cannot have the scope \`${refused}\`: what a job makes with it would outlive its token.`,
+    );
 }
 
 /** RFC 7638, RFC 8037: the required members in lexicographic order. */

@@ -6,7 +6,8 @@ import { usdText } from "../base/money/money.ts";
 import { LIMIT_WINDOWS } from "../base/money/spend-window.ts";
 import type { KeyPolicy } from "../http/key-policy.ts";
 import { timestamp, timestampOrNull } from "../http/schemas.ts";
-import { LISTABLE_SCOPES } from "../http/scopes.ts";
+import { SESSION_ID } from "../usage/session-labels.ts";
+import { USAGE_APIS } from "../usage/usage.ts";
 import { CredentialRecord, toCredentialRecord } from "./key-credential.ts";
 import type { Key } from "./key.ts";
 
@@ -24,6 +25,14 @@ export const POLICY_SCHEMA = {
   allowed_providers: Globs.meta({
     description: "Globs of provider ids.",
   }),
+  allowed_endpoints: z
+    .array(z.string())
+    .min(1)
+    .refine((apis) => apis.every((api) => USAGE_APIS.some((known) => known === api)), {
+      error: `must be of ${USAGE_APIS.join(", ")}`,
+    })
+    .nullable()
+    .meta({ description: "The APIs that it may call: `chat`." }),
   requests_per_minute: Rate.meta({
     description: "Model calls per minute.",
   }),
@@ -34,12 +43,16 @@ export const POLICY_SCHEMA = {
     description: "Open model calls.",
   }),
   max_price_per_million_usd: z.number().min(0).max(RATE_MAX).nullable().meta({
-    description:
-      "The highest list price per million tokens; calls that can have other fees are refused.",
+    description: "The highest list price per million tokens; other fees are refused.",
   }),
   session_limit_usd: z.number().min(0).max(9_000_000).nullable().meta({
     description: "The most that each session may spend in US dollars.",
   }),
+  session: z
+    .string()
+    .regex(SESSION_ID, "must be 1 to 64 letters, digits and `_.:@+-`")
+    .nullable()
+    .meta({ description: "The session of all its calls." }),
   data_policy: z
     .string()
     .max(60)
@@ -48,6 +61,7 @@ export const POLICY_SCHEMA = {
     })
     .nullable()
     .meta({ description: "See `/docs/data-policy`: `zdr`, `deny`." }),
+  receipts: z.literal(true).nullable().meta({ description: "Every call is receipted." }),
   alert_percents: z.array(z.number().int().min(1).max(100)).min(1).max(5).nullable().meta({
     description: "Percentages of `limit_usd` at which `key.limit_reached` fires.",
   }),
@@ -63,6 +77,9 @@ export const POLICY_PARAMS: Readonly<Record<keyof KeyPolicy, keyof typeof POLICY
   maxPriceUsd: "max_price_per_million_usd",
   sessionLimitUsd: "session_limit_usd",
   dataPolicy: "data_policy",
+  endpoints: "allowed_endpoints",
+  receipts: "receipts",
+  session: "session",
 };
 
 export const KeyRecord = z
@@ -87,12 +104,15 @@ export const KeyRecord = z
     spent_usd: z
       .number()
       .meta({ description: "Spend that counts against the limit: in its window, or in total." }),
-    scopes: z.array(z.enum(LISTABLE_SCOPES)).nullable().meta({
+    scopes: z.array(z.string()).nullable().meta({
       description:
         "What the key may do. null: all scopes or, for a key with a limit, all that such a key can have. See `/docs/keys`.",
     }),
     ...POLICY_SCHEMA,
     created_by: z.string().nullable().meta({ description: "The key or person that created it." }),
+    derived_from: z.array(z.string()).nullable().meta({
+      description: "The keys above a derived key, the first one first.",
+    }),
     credential: CredentialRecord.nullable().meta({
       description: "What authenticates the key; null for a secret.",
     }),
@@ -123,14 +143,18 @@ export const KEY_EXAMPLE = {
   scopes: null,
   allowed_models: ["openai/*"],
   allowed_providers: null,
+  allowed_endpoints: null,
   requests_per_minute: 60,
   tokens_per_minute: null,
   max_concurrent_calls: null,
   max_price_per_million_usd: null,
   session_limit_usd: null,
+  session: null,
   data_policy: null,
+  receipts: null,
   alert_percents: [80, 100],
   created_by: null,
+  derived_from: null,
   credential: null,
   former_secret: null,
 };
@@ -152,6 +176,7 @@ export function toKeyRecord(key: Key): z.infer<typeof KeyRecord> {
     scopes: key.scopes === null ? null : [...key.scopes],
     ...toPolicyRecord(key),
     created_by: key.createdBy,
+    derived_from: key.derivedFrom === null ? null : [...key.derivedFrom],
     credential: toCredentialRecord(key.credential),
     former_secret: key.formerSecret && {
       last4: key.formerSecret.last4,
@@ -166,12 +191,15 @@ function toPolicyRecord({ policy, alertPercents }: Pick<Key, "policy" | "alertPe
   return {
     allowed_models: policy.models === undefined ? null : [...policy.models],
     allowed_providers: policy.providers === undefined ? null : [...policy.providers],
+    allowed_endpoints: policy.endpoints === undefined ? null : [...policy.endpoints],
     requests_per_minute: policy.requestsPerMinute ?? null,
     tokens_per_minute: policy.tokensPerMinute ?? null,
     max_concurrent_calls: policy.concurrentCalls ?? null,
     max_price_per_million_usd: maxPriceUsd === undefined ? null : Number(maxPriceUsd),
     session_limit_usd: sessionLimitUsd === undefined ? null : Number(sessionLimitUsd),
+    session: policy.session ?? null,
     data_policy: policy.dataPolicy === undefined ? null : dataRulesText(policy.dataPolicy),
+    receipts: policy.receipts ?? null,
     alert_percents: alertPercents === null ? null : [...alertPercents],
   };
 }

@@ -50,6 +50,7 @@ export function toKey(row: Row, now: number): Key {
     alertPercents: textOrNull(row, "alert_percents")?.split(" ").map(Number) ?? null,
     createdBy: textOrNull(row, "created_by"),
     formerSecret: toFormerSecret(row, now),
+    derivedFrom: textOrNull(row, "ancestors")?.split(" ") ?? null,
     app: textOrNull(row, "app"),
     credential: parseCredential(row["credential"]),
   };

@@ -35,6 +35,8 @@ export interface Key {
   /** The key or the person that created it; null for first keys and those from before this was recorded. */
   readonly createdBy: string | null;
   readonly formerSecret: FormerSecret | null;
+  /** The ids of the keys that it was derived from, the first one first; null for a key that was not derived. */
+  readonly derivedFrom: readonly string[] | null;
   /** The app that got it by a person's consent; null for any other key. */
   readonly app: string | null;
   /** What authenticates it instead of a secret. */

@@ -111,7 +111,7 @@ function createRoute(keys: Keys, provePublicKey: ProvePublicKey): Route {
     tag: "Keys",
     summary: "Create a key",
     description:
-      "Give each program its own key with a limit and scopes; without `scopes`, the new key gets those of the calling key. A key cannot give scopes that it does not have. A limited key must set `limit_usd`, which is subtracted from its own limit. In a claimed account, keys of an expiring key expire no later. A new key inherits allowed models, providers and price; a key with its own rate limits cannot create keys. In the console, owners can.",
+      "Give each program its own key with a limit and scopes; without `scopes`, the new key gets those of the calling key. A key cannot give scopes that it does not have. A limited key must set `limit_usd`, which is subtracted from its own limit. In a claimed account, keys of an expiring key expire no later. A new key inherits restrictions; a key with its own rate limits cannot create keys. In the console, owners can.",
     dialect: "openai",
     body: NewKeyBody,
     requestExample: { name: "ci", limit_usd: 5, limit_window: "day" },
@@ -147,7 +147,13 @@ function listRoute(db: Db): Route {
     summary: "List keys",
     description: "Newest first, including revoked keys. Raw keys cannot be shown again.",
     dialect: "openai",
-    query: z.strictObject({ ...PageQuery, cursor: cursorSchema("key") }),
+    query: z.strictObject({
+      ...PageQuery,
+      cursor: cursorSchema("key"),
+      derived_from: cursorSchema("key").meta({
+        description: "Only keys below this one.",
+      }),
+    }),
     responses: {
       200: {
         description: "A page of keys.",
@@ -156,8 +162,8 @@ function listRoute(db: Db): Route {
       },
     },
     faults: [],
-    run: async ({ caller, query, now }) => {
-      const page = await listKeys(db, caller.accountId, query, now);
+    run: async ({ caller, query: { derived_from: derivedFrom, ...query }, now }) => {
+      const page = await listKeys(db, caller.accountId, { ...query, derivedFrom }, now);
       return { status: 200, body: { ...page, data: page.data.map(toKeyRecord) } };
     },
   });
@@ -368,6 +374,9 @@ function parsePolicyFields(body: z.infer<typeof KeySettingsBody>): PolicyChange 
   return {
     models: body.allowed_models,
     providers: body.allowed_providers,
+    endpoints: body.allowed_endpoints,
+    session: body.session,
+    receipts: body.receipts,
     requestsPerMinute: body.requests_per_minute,
     tokensPerMinute: body.tokens_per_minute,
     concurrentCalls: body.max_concurrent_calls,

@@ -26,6 +26,7 @@ import {
   recordKeyRotated,
 } from "./key-activity.ts";
 import {
+  assertScopesOfCredential,
   credentialName,
   type CredentialSettings,
   isCredentialName,
@@ -40,6 +41,8 @@ import type { LiveKey } from "./live-keys.ts";
 import { isRawKey, newRawKey } from "./raw-key.ts";
 
 const KEYS_PER_ACCOUNT_MAX = 1_000;
+/** The keys below one that was derived from the raw key. */
+const KEYS_BELOW_DERIVED_MAX = 100;
 const CACHE_MS = 5_000;
 const CACHE_MAX = 50_000;
 
@@ -174,19 +177,10 @@ async function insertNewKey(
   // Serializes concurrent creations, so that the count is exact.
   const [account] = await tx.lockMany("account", "id", [accountId]);
   await assertNotClosing(tx, accountId, account?.["claimed_at"] != null);
-  const existing = await tx.get(
-    `select count(case when revoked_at is null then 1 end) as live, coalesce(max(id), '') as last_id
-     from api_key where account_id = ?`,
-    [accountId],
-  );
-  if (existing !== undefined && integer(existing, "live") >= KEYS_PER_ACCOUNT_MAX) {
-    throw new Fault("conflict", "too many keys", {
-      message: `An account can have ${KEYS_PER_ACCOUNT_MAX} live keys. Revoke one first.`,
-    });
-  }
+  const lastId = await assertBelowLimits(tx, act, settings.derived?.ancestors.split(" "));
   validateSettings(settings, now);
+  assertScopesOfCredential(settings.scopes, settings.credential);
   // The first key of an account is the one with the lowest id: a later key must not sort before it.
-  const lastId = existing === undefined ? "" : text(existing, "last_id");
   const id = newIdAfter("key", now, lastId);
   const credential = settings.credential && withAudience(settings.credential, baseUrl, id);
   const raw =
@@ -198,6 +192,35 @@ async function insertNewKey(
   const actor = act.actor ?? { type: "key", id };
   await recordKeyCreated(tx, { ...act, actor }, key, lastId === "");
   return { key, raw };
+}
+
+/** Counts live keys, derived ones apart. Returns the highest id of the account's keys, an empty one if it has none. */
+async function assertBelowLimits(
+  tx: Tx,
+  { accountId, now }: Pick<Act, "accountId" | "now">,
+  ancestors: readonly string[] | undefined,
+): Promise<string> {
+  // The key that was derived from the raw key: its holder can derive further ones, which must not use up those of others.
+  const [, first] = ancestors ?? [];
+  const row = await tx.get(
+    `select coalesce(max(id), '') as last_id,
+     count(case when ${IS_LIVE} and ancestors is null then 1 end) as made,
+     count(case when ${IS_LIVE} and ancestors is not null then 1 end) as derived,
+     count(case when ${IS_LIVE} and ${BELOW_KEY} then 1 end) as below
+     from api_key where account_id = ?`,
+    [now, now, now, belowKey(first ?? ""), accountId],
+  );
+  if (row === undefined) return "";
+  const isFull = integer(row, ancestors === undefined ? "made" : "derived") >= KEYS_PER_ACCOUNT_MAX;
+  if (isFull)
+    throw new Fault("conflict", "too many keys", {
+      message: `An account can have ${KEYS_PER_ACCOUNT_MAX} live keys, and as many derived ones. Revoke one first.`,
+    });
+  if (first !== undefined && integer(row, "below") >= KEYS_BELOW_DERIVED_MAX)
+    throw new Fault("conflict", "too many keys below a derived key", {
+      message: `A derived key can have ${KEYS_BELOW_DERIVED_MAX} live keys below it. Let some expire with \`exp\`, or revoke one.`,
+    });
+  return text(row, "last_id");
 }
 
 /** A token for another key, or for another gateway, has another audience. */
@@ -221,6 +244,12 @@ async function replaceSecret(
   const { accountId, now } = act;
   const before = await lockKey(tx, accountId, id, now);
   assertNotRevoked(before);
+  // Its text would make the key again, with a limit of its own.
+  if (before.derivedFrom !== null)
+    throw new Fault("conflict", "derived key", {
+      message:
+        "A derived key cannot be rotated. Revoke it, and derive another one from the key above it.",
+    });
   if (before.credential !== null)
     throw new Fault("conflict", "key without a secret", {
       message:
@@ -234,8 +263,8 @@ async function replaceSecret(
   // Keys derived from the former secret end with it.
   await tx.run(
     `update api_key set expires_at = ? where account_id = ? and (expires_at is null or expires_at > ?)
-     and ' ' || ancestors || ' ' like ?`,
-    [formerUntil, accountId, formerUntil, `% ${id} %`],
+     and ${BELOW_KEY}`,
+    [formerUntil, accountId, formerUntil, belowKey(id)],
   );
   const after = await getKey(tx, accountId, id, now);
   await recordKeyRotated(tx, act, { before, after });
@@ -261,20 +290,32 @@ export async function getKey(
   return toKey(row, now);
 }
 
+/** With `derivedFrom`, only the keys that were derived from that key, at any depth. */
 export async function listKeys(
   reader: Reader,
   accountId: string,
-  page: PageRequest,
+  page: PageRequest & { readonly derivedFrom?: string | undefined },
   now: number,
 ): Promise<Page<Key>> {
+  const { derivedFrom, cursor = maxId("key"), limit } = page;
   const rows = await reader.all(
-    `${SELECT_KEY} where api_key.account_id = ? and api_key.id < ? order by api_key.id desc limit ?`,
-    [accountId, page.cursor ?? maxId("key"), page.limit + 1],
+    `${SELECT_KEY} where api_key.account_id = ? and api_key.id < ?${derivedFrom === undefined ? "" : ` and ${BELOW_KEY}`}
+     order by api_key.id desc limit ?`,
+    [accountId, cursor, ...(derivedFrom === undefined ? [] : [belowKey(derivedFrom)]), limit + 1],
   );
   return toPage(
     rows.map((row) => toKey(row, now)),
-    page.limit,
+    limit,
   );
+}
+
+const IS_LIVE = "revoked_at is null and (expires_at is null or expires_at > ?)";
+
+/** The keys that were derived from one, at any depth, by the list of their ancestors. */
+const BELOW_KEY = "' ' || api_key.ancestors || ' ' like ?";
+
+function belowKey(id: string): string {
+  return `% ${id} %`;
 }
 
 /** Keys that are revoked, or that are not, newest first, from the id `from` on. */
@@ -364,6 +405,7 @@ export async function changeKey(tx: Tx, act: Act, id: string, change: KeySetting
       : merged;
   // Only changed settings are validated: a name that today's rules reject must not prevent a change of the limit.
   validateSettings({ ...normalized, name: change.name, expiresAt: change.expiresAt }, now);
+  assertScopesOfCredential(change.scopes, before.credential);
   const values: Value[] = [
     normalized.name,
     normalized.expiresAt,
@@ -427,8 +469,8 @@ export async function revokeKey(tx: Tx, act: Act, id: string): Promise<Key> {
 /** Revokes the keys that were derived from a key, at any depth. */
 async function revokeDerivedKeys(tx: Tx, act: Act, id: string): Promise<void> {
   const rows = await tx.all(
-    `select id from api_key where account_id = ? and revoked_at is null and ' ' || ancestors || ' ' like ? order by id`,
-    [act.accountId, `% ${id} %`],
+    `select id from api_key where account_id = ? and revoked_at is null and ${BELOW_KEY} order by id`,
+    [act.accountId, belowKey(id)],
   );
   for (const row of rows) await revokeKey(tx, act, text(row, "id"));
 }

@@ -13,7 +13,7 @@ import {
   integer,
   integerOrNull,
 } from "../store/db.ts";
-import { type KeyCredential, parseCredential } from "./key-credential.ts";
+import { type KeyCredential, parseCredential, scopesOfCredential } from "./key-credential.ts";
 
 export interface LiveKey extends AuthenticatedKey {
   readonly expiresAt: number | null;
@@ -28,7 +28,7 @@ const PARAMETER = "? || ''";
 
 /** The first key of an unclaimed account acts as its owner: no limit takes a scope from it. */
 const SELECT_LIVE_KEY = `select api_key.id, api_key.account_id, api_key.expires_at, api_key.limit_nano, api_key.scopes, api_key.policy, api_key.former_until, api_key.credential,
-  response_storage.mode, response_storage.retention_days, account.claimed_at,
+  response_storage.mode, response_storage.retention_days, account.claimed_at, account.signs_receipts,
   case when account.claimed_at is null
     and api_key.id = (select min(id) from api_key first where first.account_id = api_key.account_id) then 1 else 0 end as is_root
   from api_key left join account on account.id = api_key.account_id
@@ -99,16 +99,20 @@ function toLiveKey(row: Row | undefined, now: number): LiveKey | undefined {
   const policy = parsePolicy(row["policy"]);
   const isBounded = row["limit_nano"] !== null || policy !== undefined;
   const hasLimit = isBounded && integer(row, "is_root") === 0;
+  const credential = parseCredential(row["credential"]);
   return {
     accountId: text(row, "account_id"),
     keyId: text(row, "id"),
-    granted: grantedScopes(toScopes(row), hasLimit),
+    granted: scopesOfCredential(grantedScopes(toScopes(row), hasLimit), credential),
     expiresAt,
-    credential: parseCredential(row["credential"]),
+    credential,
     isClaimed: row["claimed_at"] !== null,
     ...(policy === undefined ? {} : { policy }),
     restrictions: { policy: textOrNull(row, "policy"), scopes: textOrNull(row, "scopes") },
     responseStorage: toResponseStorage(row),
+    ...(row["signs_receipts"] === null || integer(row, "signs_receipts") === 0
+      ? {}
+      : { signsReceipts: true }),
   };
 }
 

@@ -5,6 +5,7 @@ import { Fault } from "../base/fault.ts";
 import { parseObject, stringIn } from "../base/json.ts";
 import { MCP_RESOURCE_METADATA_PATH } from "../discovery/agents/mcp-card.ts";
 import { readApiKey } from "../http/request/api-key-header.ts";
+import { hashOfBody } from "../http/request/body-hash.ts";
 import type { AuthenticatedKey } from "../http/route.ts";
 import { MCP_SIGN_IN_SCOPES } from "../http/scopes.ts";
 import {
@@ -83,7 +84,8 @@ async function findSigner(
   const { pathname: path, search } = new URL(request.url);
   const signed = { method: request.method, path, query: search.slice(1), headers };
   const caller = await findCaller(signed, now, "cache");
-  if (caller !== undefined) requireContentDigest(caller.contentDigest, Buffer.from(bodyText));
+  if (caller !== undefined)
+    requireContentDigest(caller.contentDigest, hashOfBody(Buffer.from(bodyText)));
   return caller?.key;
 }
 

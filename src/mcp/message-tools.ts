@@ -14,6 +14,13 @@ import {
 import { errorResult, resultOf, successResult } from "./tool-result.ts";
 import type { ToolCall, ToolContext, ToolResult } from "./tool.ts";
 
+const MAX_COST = {
+  max_cost_usd: z
+    .union([z.number(), z.string()])
+    .optional()
+    .meta({ description: "The most that the call may cost." }),
+};
+
 export const MessageArguments = z.looseObject({
   model: z.string().meta({
     description: "A model id from `list_models`: `<provider>/<name>`.",
@@ -40,6 +47,7 @@ export const MessageArguments = z.looseObject({
     .int()
     .optional()
     .meta({ description: "The most output tokens. The call holds credits for all of them." }),
+  ...MAX_COST,
 });
 
 export const MessageResult = z.object({
@@ -51,6 +59,7 @@ export const MessageResult = z.object({
   tool_calls: z.array(z.looseObject({})).optional(),
   usage: z.looseObject({}).optional(),
   cost_usd: z.number().optional().meta({ description: "What the call cost, in US dollars." }),
+  budget_cut: z.boolean().optional(),
 });
 
 export const ResponseArguments = z.looseObject({
@@ -59,6 +68,7 @@ export const ResponseArguments = z.looseObject({
   previous_response_id: z.string().optional(),
   background: z.boolean().optional(),
   max_output_tokens: z.int().optional(),
+  ...MAX_COST,
 });
 
 export const ResponseResult = z.object({
@@ -69,6 +79,7 @@ export const ResponseResult = z.object({
   output: z.array(z.looseObject({})).optional().meta({ description: "Without messages." }),
   usage: z.looseObject({}).optional(),
   cost_usd: z.number().optional(),
+  budget_cut: z.boolean().optional(),
 });
 
 export function responseResult(
@@ -76,7 +87,19 @@ export function responseResult(
   _call: ToolCall,
   context: ToolContext,
 ): Promise<ToolResult> {
-  return resultOf(response, context, presentResponse);
+  const cut = cutOf(response.headers);
+  return resultOf(response, context, (body) => ({ ...presentResponse(body), ...cut }));
+}
+
+/** Whether the output limit was lowered to what the call may cost. */
+function cutOf(headers: Headers): JsonObject {
+  return headers.get("x-postern-budget-cut") === "true" ? { budget_cut: true } : {};
+}
+
+/** The arguments as fields of the body. */
+export function withCeiling({ max_cost_usd: max, ...fields }: JsonObject): JsonObject {
+  if (max === undefined) return fields;
+  return { ...fields, postern: { ...objectIn(fields["postern"]), max_cost_usd: max } };
 }
 
 function presentResponse(body: JsonObject): JsonObject {
@@ -96,7 +119,7 @@ function presentResponse(body: JsonObject): JsonObject {
 
 /** The body of a chat completion. Arguments without a meaning of their own are fields of Chat Completions. */
 export function chatFields(args: JsonObject): JsonObject {
-  const { prompt, system, messages, ...fields } = args;
+  const { prompt, system, messages, ...fields } = withCeiling(args);
   if ((prompt === undefined) === (messages === undefined))
     throw invalid("prompt", "Give either `prompt` or `messages`.");
   const conversation =
@@ -121,7 +144,10 @@ export async function messageResult(
   const requestId = response.headers.get("x-request-id") ?? "";
   const isStream = response.headers.get("content-type")?.includes("text/event-stream") === true;
   if (!isStream || response.body === null)
-    return resultOf(response, context, (body) => presentCompletion(body, requestId));
+    return resultOf(response, context, (body) => ({
+      ...presentCompletion(body, requestId),
+      ...cutOf(response.headers),
+    }));
   return readStream(response.body, { call, context, requestId, headers: response.headers });
 }
 
@@ -185,5 +211,6 @@ async function readStream(
     ...commonFields(last, requestId),
     text,
     finish_reason: finishReason,
+    ...cutOf(headers),
   });
 }

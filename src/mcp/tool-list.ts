@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { type JsonObject, parseObject } from "../base/json.ts";
+import { LIMIT_WINDOWS } from "../base/money/spend-window.ts";
 import { parseWithSchema } from "../http/request/validate.ts";
 import {
   chatFields,
@@ -12,6 +13,7 @@ import {
   responseResult,
   ResponseResult,
   streamedFields,
+  withCeiling,
 } from "./message-tools.ts";
 import { errorResult, successResult } from "./tool-result.ts";
 import { API_KEY_ARGUMENT } from "./tool.ts";
@@ -106,6 +108,14 @@ const NewAccount = z.strictObject({
     .optional()
     .meta({ description: "Set it only if the user gave an email address for the account." }),
 });
+const NewKeyArguments = z.looseObject({
+  name: z.string().optional(),
+  limit_usd: z.union([z.number(), z.string()]).optional(),
+  limit_window: z.enum(LIMIT_WINDOWS).optional(),
+  expires_at: z.string().optional().meta({ description: "RFC 3339." }),
+  scopes: z.array(z.string()).optional().meta({ description: "Such as `models:write`." }),
+  allowed_models: z.array(z.string()).optional().meta({ description: "Globs: `openai/*`." }),
+});
 const Session = z.looseObject({ id: z.string() });
 const NewKey = z.looseObject({ id: z.string(), api_key: z.string().nullable() });
 const RevokedKey = z.looseObject({ id: z.string(), warning: z.string().optional() });
@@ -191,6 +201,7 @@ export const TOOLS: readonly ToolSpec[] = [
       "Calls a model with OpenAI's Responses API, to continue a stored response or to run in the background. Costs credits. Further arguments are fields of that API.",
     annotations: { ...CREATES, openWorldHint: true },
     input: ResponseArguments,
+    fieldsOf: ({ args }) => withCeiling(args),
     output: ResponseResult,
     resultOf: responseResult,
   },
@@ -262,8 +273,9 @@ export const TOOLS: readonly ToolSpec[] = [
     title: "Create a key",
     routeId: "mintKey",
     description:
-      "Creates a key for another program, and returns its raw value once. A limited key can only create keys within its own limit, scopes and policy.",
+      "Creates a key for another program, and returns its raw value once. A limited key can only create keys within its own limit, scopes and policy. Further arguments are restrictions of `/docs/keys`.",
     annotations: CREATES,
+    input: NewKeyArguments,
     output: NewKey,
   },
   {

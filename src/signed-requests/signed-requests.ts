@@ -5,6 +5,7 @@ import { createHash, createPublicKey, timingSafeEqual, verify } from "node:crypt
 import { spendOnce } from "../accounts/proof-of-work.ts";
 import { Fault } from "../base/fault.ts";
 import { MINUTE_MS, SECOND_MS } from "../base/time.ts";
+import { type BodyHash, hashOfBody } from "../http/request/body-hash.ts";
 import type { AuthenticatedKey } from "../http/route.ts";
 import type { SignedCaller, SignedRequest } from "../http/steps/authenticate.ts";
 import { type ProvePublicKey, publicKeyName, thumbprintOf } from "../keys/key-credential.ts";
@@ -18,8 +19,9 @@ const VALIDITY_MAX_MS = 5 * MINUTE_MS;
 const ALGORITHM = "ed25519";
 const NONCE_CHARACTERS_MAX = 200;
 
-/** Headers that change what a request does or costs. */
-const COVERED_HEADER = /^(?:idempotency-key|x-postern-.+)$/;
+/** Headers that change what a request does or costs, or which session it is of. */
+const COVERED_HEADER =
+  /^(?:idempotency-key|x-postern-.+|payment-signature|anthropic-.+|openai-beta|x-openai-.+|x-grok-.+|x-claude-code-.+|x-codex-.+|session[-_]id|conversation_id|thread-id)$/;
 
 export interface SignedRequestDeps {
   readonly db: Db;
@@ -34,7 +36,7 @@ export interface SignedRequests {
     now: number,
     source: KeySource,
   ) => Promise<SignedCaller | undefined>;
-  readonly requireContentDigest: (digest: string | undefined, body: Uint8Array) => void;
+  readonly requireContentDigest: (digest: string | undefined, body: BodyHash) => void;
   readonly provePublicKey: ProvePublicKey;
 }
 
@@ -71,7 +73,7 @@ export function createSignedRequests({ db, keys, baseUrl }: SignedRequestDeps): 
       requireCoverage(message, signed);
       requireValidity(signed, now);
       requireSignature(signed, x);
-      requireContentDigest(digestOf(message, signed), Buffer.from(bodyText));
+      requireContentDigest(digestOf(message, signed), hashOfBody(Buffer.from(bodyText)));
       await spendNonce(tx, signed);
     },
   };
@@ -135,15 +137,14 @@ function digestOf(
 }
 
 /** RFC 9530. A body whose digest is not signed could be replaced. */
-function requireContentDigest(digest: string | undefined, body: Uint8Array): void {
+function requireContentDigest(digest: string | undefined, body: BodyHash): void {
   if (digest === undefined) {
     if (body.length === 0) return;
     throw refused("it does not cover `content-digest`, the SHA-256 of the body");
   }
   const [, encoded] = /(?:^|,\s*)sha-256=:([A-Za-z0-9+/]{43}=):(?=\s*(?:,|$))/.exec(digest) ?? [];
   if (encoded === undefined) throw refused("`content-digest` must have a member `sha-256`");
-  const actual = createHash("sha256").update(body).digest();
-  if (!timingSafeEqual(actual, Buffer.from(encoded, "base64")))
+  if (!timingSafeEqual(body.sha256, Buffer.from(encoded, "base64")))
     throw refused("`content-digest` is not that of the body");
 }
 

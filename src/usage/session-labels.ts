@@ -21,7 +21,7 @@ const CLIENT_HEADERS: Readonly<Record<SessionLabel, readonly string[]>> = {
 };
 
 export const SESSION_ID_LENGTH_MAX = 64;
-const ID = /^[A-Za-z0-9][A-Za-z0-9_.:@+-]{0,63}$/;
+export const SESSION_ID = /^[A-Za-z0-9][A-Za-z0-9_.:@+-]{0,63}$/;
 
 export interface CallLabels {
   /** `name=value`, sorted by name. */
@@ -57,7 +57,8 @@ function explicitId(
   const labeled = labels.find((label) => label.startsWith(prefix))?.slice(prefix.length);
   const sent = headers.get(header)?.trim();
   const id = sent === undefined || sent === "" ? labeled : sent;
-  if (id === undefined || (ID.test(id) && (labeled === undefined || labeled === id))) return id;
+  if (id === undefined || (SESSION_ID.test(id) && (labeled === undefined || labeled === id)))
+    return id;
   throw invalid(
     header,
     labeled === undefined || labeled === id
@@ -69,7 +70,7 @@ function explicitId(
 function clientId(name: SessionLabel, headers: Headers): string | undefined {
   for (const header of CLIENT_HEADERS[name]) {
     const id = headers.get(header)?.trim();
-    if (id !== undefined && ID.test(id)) return id;
+    if (id !== undefined && SESSION_ID.test(id)) return id;
   }
   return undefined;
 }

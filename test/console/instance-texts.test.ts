@@ -57,7 +57,7 @@ test("a page of a gateway that sends no emails does not mention them", () => {
     const pages = [
       consolePage({ title: "Keys", ...view, page: "/keys", main }),
       budgetsPage({ ...view, budgets }),
-      settingsPage(view),
+      settingsPage({ ...view, signsReceipts: false }),
       sessionsPage(USER, [], sendsEmails),
     ];
     return pages.map(renderPage);

@@ -12,6 +12,7 @@ import {
   startGateway,
   type TestAccount,
 } from "../support/gateway.ts";
+import { runExample } from "../support/run-example.ts";
 
 const HOUR_SECONDS = 3_600;
 
@@ -186,6 +187,186 @@ describe.each(["sqlite", "postgres"] as const)("a derived key on %s", (store) =>
     expect((await read(deriveKey(rates.key, { usd: "0.1" }))).status).toBe(403);
   });
 
+  const CALLS: Readonly<Record<string, { path: `POST /${string}`; body: unknown }>> = {
+    chat: {
+      path: "POST /v1/chat/completions",
+      body: { model: "sim/echo", max_tokens: 8, messages: [{ role: "user", content: "Hi" }] },
+    },
+    responses: {
+      path: "POST /v1/responses",
+      body: { model: "sim/echo", max_output_tokens: 16, input: "Hi" },
+    },
+    messages: {
+      path: "POST /v1/messages",
+      body: { model: "sim/echo", max_tokens: 8, messages: [{ role: "user", content: "Hi" }] },
+    },
+    gemini: {
+      path: "POST /v1beta/models/sim/echo:generateContent",
+      body: { contents: [{ parts: [{ text: "Hi" }] }], generationConfig: { maxOutputTokens: 8 } },
+    },
+    embeddings: {
+      path: "POST /v1/embeddings",
+      body: { model: "sim/embed", input: "Hi" },
+    },
+  };
+  const APIS = Object.keys(CALLS);
+  const callApi = (key: string, api: string) => {
+    const { path: route = "POST /v1", body } = CALLS[api] ?? {};
+    return call(gateway, route, { key, body });
+  };
+
+  test("calls the endpoints that it names, and no other: nor counts or quotes others", async () => {
+    const key = deriveKey(account.key, { endpoints: ["messages"] });
+    expect((await callApi(key, "messages")).status).toBe(200);
+    for (const api of APIS.filter((each) => each !== "messages")) {
+      const refused = await callApi(key, api);
+      expect([api, refused.status]).toEqual([api, 403]);
+      if (api !== "gemini") expect(valueAt(refused.body, "error.policy")).toBe("allowed_endpoints");
+    }
+    const chatBody = CALLS["chat"]?.body;
+    const narrowed = deriveKey(key, { endpoints: ["messages"] });
+    for (const [route, body] of [
+      ["POST /v1/quote", chatBody],
+      ["POST /v1/responses/input_tokens", CALLS["responses"]?.body],
+      ["POST /v1beta/models/sim/echo:countTokens", { contents: [{ parts: [{ text: "Hi" }] }] }],
+      ["POST /v1/completions", { model: "sim/echo", prompt: "Hi", max_tokens: 8 }],
+    ] as const)
+      expect([route, (await call(gateway, route, { key: narrowed, body })).status]).toEqual([
+        route,
+        403,
+      ]);
+    expect(
+      (await call(gateway, "POST /v1/quote?api=messages", { key, body: chatBody })).status,
+    ).toBe(200);
+    for (const wider of [{ endpoints: ["chat"] }, { endpoints: ["messages", "chat"] }])
+      expect((await read(deriveKey(key, wider))).status).toBe(403);
+    expect((await read(deriveKey(account.key, { endpoints: [] }))).status).toBe(401);
+    expect((await read(deriveKey(account.key, { endpoints: ["chats"] }))).status).toBe(401);
+  });
+
+  test("calls an endpoint only if every key of its chain may, whatever the chain", async () => {
+    const lists = fc.array(fc.option(fc.subarray(APIS, { minLength: 1 }), { nil: undefined }), {
+      minLength: 1,
+      maxLength: 4,
+    });
+    await fc.assert(
+      fc.asyncProperty(lists, fc.constantFrom(...APIS), async (chain, api) => {
+        let key = account.key;
+        for (const endpoints of chain)
+          key = deriveKey(key, endpoints === undefined ? {} : { endpoints });
+        const isAllowed = chain.every((endpoints) => endpoints?.includes(api) !== false);
+        const { status } = await callApi(key, api);
+        if (!isAllowed) expect(status).toBe(403);
+        const widens = chain.some((endpoints, index) =>
+          endpoints?.some((one) =>
+            chain.slice(0, index).some((above) => above?.includes(one) === false),
+          ),
+        );
+        expect(status).toBe(isAllowed && !widens ? 200 : 403);
+      }),
+      { numRuns: 20 },
+    );
+  });
+
+  const chatIn = (key: string, headers: Readonly<Record<string, string>> = {}) =>
+    call(gateway, "POST /v1/chat/completions", { key, headers, body: CALLS["chat"]?.body });
+
+  test("makes all its calls in the session that it names", async () => {
+    const key = deriveKey(account.key, { session: "task-7" });
+    expect((await chatIn(key)).status).toBe(200);
+    expect((await chatIn(key, { "x-claude-code-session-id": "other" })).status).toBe(200);
+    const refused = await chatIn(key, { "x-postern-session": "other" });
+    expect([refused.status, valueAt(refused.body, "error.policy")]).toEqual([403, "session"]);
+    expect((await read(deriveKey(key, { session: "other" }))).status).toBe(403);
+    expect((await chatIn(deriveKey(key, { session: "task-7" }))).status).toBe(200);
+    const usage = await call(gateway, "GET /v1/usage?session=task-7", { key: account.key });
+    expect(valueAt(usage.body, "data")).toHaveLength(3);
+    await call(gateway, "DELETE /v1/sessions/task-7", { key: account.key });
+    expect((await chatIn(key)).status).toBe(403);
+  });
+
+  test("cannot leave the limit of a session by naming no session, nor by a batch", async () => {
+    const { body: quoted } = await call(gateway, "POST /v1/quote", {
+      key: account.key,
+      body: CALLS["chat"]?.body,
+    });
+    const key = deriveKey(account.key, { session_usd: textAt(quoted, "cost_usd_max") });
+    expect([(await chatIn(key)).status, (await chatIn(key)).status]).toEqual([200, 403]);
+    expect((await chatIn(key, { "x-postern-session": "another" })).status).toBe(200);
+    const item = { custom_id: "a", params: CALLS["messages"]?.body };
+    const batch = await call(gateway, "POST /v1/messages/batches", {
+      key,
+      body: { requests: [item] },
+    });
+    expect([batch.status, valueAt(batch.body, "error.message")]).toEqual([
+      403,
+      expect.stringContaining("session_limit_usd"),
+    ]);
+  });
+
+  test("is listed with its spend in the tree below each key above it", async () => {
+    const lead = deriveKey(account.key, { id: "lead", usd: "1" });
+    const [left, right] = ["left", "right"].map((id) => deriveKey(lead, { id, usd: "0.1" }));
+    const leaf = deriveKey(left ?? "", { id: "leaf", usd: "0.01" });
+    for (const key of [right ?? "", leaf]) expect((await chat(key)).status).toBe(200);
+    const root = await idOf(account.key);
+    const below = async (id: string) => {
+      const { body } = await call(gateway, `GET /v1/keys?derived_from=${id}`, { key: account.key });
+      const keys = valueAt(body, "data") as { id: string; name: string; derived_from: string[] }[];
+      return keys.toSorted((one, other) => (one.name < other.name ? -1 : 1));
+    };
+    const all = await below(root);
+    expect(all.map(({ name }) => name)).toEqual(["lead", "leaf", "left", "right"]);
+    const [leadKey, leafKey, leftKey] = all;
+    expect(leafKey).toMatchObject({
+      derived_from: [root, leadKey?.id ?? "", leftKey?.id ?? ""],
+      spent_usd: expect.any(Number),
+      limit_usd: 0.01,
+    });
+    expect((await below(leftKey?.id ?? "")).map(({ name }) => name)).toEqual(["leaf"]);
+    expect(await keyRecord(root)).toMatchObject({ derived_from: null });
+    await call(gateway, `DELETE /v1/keys/${leftKey?.id}`, { key: account.key });
+    const revoked = (await below(root)).filter((key) => valueAt(key, "revoked_at") !== null);
+    expect(revoked.map(({ name }) => name)).toEqual(["leaf", "left"]);
+    const other = await registerAccount(gateway);
+    const foreign = await call(gateway, `GET /v1/keys?derived_from=${root}`, { key: other.key });
+    expect(valueAt(foreign.body, "data")).toEqual([]);
+  });
+
+  test("takes no keys from others: those below one are few, and those that have expired do not count", async () => {
+    const [hostile, other] = ["hostile", "other"].map((id) => deriveKey(account.key, { id }));
+    const below = async (count: number, caveats: Caveats = {}) => {
+      const statuses: number[] = [];
+      for (let index = 0; index < count; index += 1) {
+        const id = `${index} ${caveats.exp ?? ""}`;
+        statuses.push((await self(deriveKey(hostile ?? "", { ...caveats, id }))).status);
+      }
+      return statuses;
+    };
+    const exp = inSeconds(60);
+    expect(new Set(await below(100, { exp }))).toEqual(new Set([200]));
+    const refused = await self(deriveKey(hostile ?? "", { id: "more" }));
+    expect([refused.status, valueAt(refused.body, "error.code")]).toEqual([409, "conflict"]);
+    expect((await self(deriveKey(other ?? "", { id: "first" }))).status).toBe(200);
+    clock += 61_000;
+    expect((await self(deriveKey(hostile ?? "", { id: "more" }))).status).toBe(200);
+    expect((await call(gateway, "POST /v1/keys", { key: account.key, body: {} })).status).toBe(201);
+  });
+
+  test("cannot be rotated: its text would make it again, with a second limit", async () => {
+    const { key, id } = await limited({ limit_usd: 5 });
+    const derived = deriveKey(key, { id: "twice", usd: "1" });
+    expect((await chat(derived)).status).toBe(200);
+    const rotation = await call(gateway, `POST /v1/keys/${await idOf(derived)}/rotate`, {
+      key: account.key,
+      body: { overlap_seconds: 0 },
+    });
+    expect(rotation.status).toBe(409);
+    clock += 6_000;
+    expect((await chat(derived)).status).toBe(200);
+    expect(await keyRecord(id)).toMatchObject({ limit_usd: 4 });
+  });
+
   test("is refused if anything of the chain is forged, removed, reordered or spelled differently", async () => {
     const parent = deriveKey(account.key, { id: "a", usd: "0.1" });
     const child = deriveKey(parent, { id: "b", usd: "0.01" });
@@ -341,4 +522,14 @@ describe.each(["sqlite", "postgres"] as const)("a derived key on %s", (store) =>
     expect((await chat(first)).status).toBe(200);
     expect((await chat(deriveKey(run(first, "0.05"), { usd: "0.02" }))).status).toBe(200);
   });
+});
+
+test("examples/derived-keys/sub-agents.ts gives keys to sub-agents, reads their spend and ends them", async () => {
+  const gateway = await startGateway();
+  const output = await runExample("derived-keys/sub-agents.ts", gateway.url);
+  expect(output).toContain("the writer's call: 200");
+  expect(output).toContain("the searcher's call: 403");
+  expect(output).toMatch(/writer spent \$0\.0000\d+ of \$0\.005/);
+  expect(output).toContain("after the revocation of the lead: 401");
+  await gateway.stop();
 });

@@ -141,6 +141,26 @@ describe.each(CLIENTS)("%s", (_name, connect) => {
     );
   });
 
+  test("a ceiling shortens the reply of every tool that calls a model, and the result says so", async () => {
+    const prompt = "[[sim: tokens=300]] go";
+    const args = { model: "sim/echo", max_cost_usd: "0.001", max_tokens: 4_000 };
+    for (const [tool, more] of [
+      ["send_message", { prompt }],
+      ["create_response", { input: prompt, max_tokens: undefined, max_output_tokens: 4_000 }],
+    ] as const) {
+      const sent = await client.callTool(tool, { ...args, ...more });
+      expect([tool, sent]).toMatchObject([tool, { structuredContent: { budget_cut: true } }]);
+      expect(Number(valueAt(sent, "structuredContent.cost_usd"))).toBeLessThanOrEqual(0.001);
+      const refused = await client.callTool(tool, {
+        ...args,
+        ...more,
+        postern: { on_max_cost: "refuse" },
+      });
+      expect(valueAt(refused, "isError")).toBe(true);
+      expect(textAt(refused, "content.0.text")).toContain("max_cost_usd");
+    }
+  });
+
   test("reports progress of a long reply, and returns all of it", async () => {
     const progress: number[] = [];
     const result = await client.callTool(

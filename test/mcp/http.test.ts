@@ -90,7 +90,7 @@ describe("revision 2026-07-28", () => {
     const open = listAt(body, "result.tools")
       .filter((tool) => valueAt(tool, "inputSchema.additionalProperties") === true)
       .map(({ name }) => name);
-    expect(open).toEqual(["quote", "send_message", "create_response", "poll_claim"]);
+    expect(open).toEqual(["quote", "send_message", "create_response", "create_key", "poll_claim"]);
     const wrong = { model: "sim/echo", prompt: "hi", max_tokens: 9, temperature: "hot" };
     const refused = await callTool("send_message", wrong);
     expect(textAt(refused, "result.content.0.text")).toContain("temperature");

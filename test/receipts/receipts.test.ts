@@ -2,10 +2,12 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { createHash, createPublicKey, verify } from "node:crypto";
+import { deriveKey } from "../../examples/derived-keys/derive-key.ts";
 import { signJws, signingKeyFrom, verifyJws } from "../../src/base/crypto/jws.ts";
 import { loadMasterSecret } from "../../src/config/master-secret.ts";
 import { RECEIPT_TYPE } from "../../src/receipts/receipt.ts";
 import { rotateSigningKey } from "../../src/signing/signing-keys.ts";
+import { createBatch, readLines, waitForEnd } from "../batches/batch-harness.ts";
 import {
   bodyOf,
   errorOf,
@@ -50,8 +52,9 @@ for (const store of STORE_KINDS) {
   describe(`receipts on ${store}`, () => {
     let gateway: Gateway;
     let account: TestAccount;
+    let now = Date.now();
     beforeAll(async () => {
-      gateway = await startGateway({ store });
+      gateway = await startGateway({ store, now: () => now });
       account = await registerAccount(gateway);
     });
     afterAll(async () => {
@@ -118,6 +121,102 @@ for (const store of STORE_KINDS) {
       expect(again.headers.get("idempotent-replayed")).toBe("true");
       expect(again.headers.get("x-postern-receipt")).toBe(first.headers.get("x-postern-receipt"));
       expect(await again.text()).toBe(await first.text());
+    });
+
+    test("is of every call with the account's setting, until it is turned off", async () => {
+      const owner = await registerAccount(gateway);
+      const set = async (receipts: boolean): Promise<unknown> => {
+        const changed = await fetch(`${gateway.url}/v1/account`, {
+          method: "PATCH",
+          headers: owner.headers,
+          body: JSON.stringify({ receipts }),
+        });
+        return [changed.status, ((await changed.json()) as Json)["receipts"]];
+      };
+      const called = async (more: Json = {}) => {
+        now += 6_000;
+        const sent = withHeaders(owner, { "x-postern-receipt": "0" });
+        return await postCall(gateway, sent, "chat", bodyOf("chat", "hello", more));
+      };
+      expect((await called()).headers.get("x-postern-receipt")).toBeNull();
+      expect(await set(true)).toEqual([200, true]);
+      const first = (await called()).headers.get("x-postern-receipt") ?? "";
+      expect(payloadOf(first, await readJwks())?.["payer"]).toBe(owner.id);
+      const streamed = await called({ stream: true });
+      await streamed.text();
+      const id = streamed.headers.get("x-request-id");
+      expect((await readReceipt(id, owner.headers)).status).toBe(200);
+      expect(await set(false)).toEqual([200, false]);
+      expect((await called()).headers.get("x-postern-receipt")).toBeNull();
+    });
+
+    test("is of every call of a key with that policy, and of every key below it", async () => {
+      const minted = await fetch(`${gateway.url}/v1/keys`, {
+        method: "POST",
+        headers: account.headers,
+        body: JSON.stringify({ receipts: true }),
+      });
+      const { api_key: key = "" } = (await minted.json()) as { api_key?: string };
+      for (const each of [key, deriveKey(key, { id: "below" })]) {
+        const sender = withHeaders(account, {
+          ...account.headers,
+          authorization: `Bearer ${each}`,
+        });
+        const sent = withHeaders(sender, { "x-postern-receipt": "0" });
+        const response = await postCall(gateway, sent, "chat", bodyOf("chat", "hello"));
+        expect([response.status, response.headers.get("x-postern-receipt")]).toEqual([
+          200,
+          expect.stringMatching(/^eyJ/),
+        ]);
+      }
+      const removed = await fetch(`${gateway.url}/v1/keys/self`, {
+        headers: { authorization: `Bearer ${key}` },
+      });
+      expect(((await removed.json()) as Json)["receipts"]).toBe(true);
+    });
+
+    test("hashes what a caller with a preset sent, and not what the preset adds", async () => {
+      await fetch(`${gateway.url}/v1/presets/short`, {
+        method: "POST",
+        headers: account.headers,
+        body: JSON.stringify({ model: "sim/echo", temperature: 0 }),
+      });
+      const body = bodyOf("chat", "hello", { model: "@preset/short" });
+      const response = await postCall(gateway, withHeaders(account, asked), "chat", body);
+      const payload = await receiptOf(response.headers.get("x-request-id"));
+      expect(payload).toMatchObject({
+        request_sha256: sha256(JSON.stringify(body)),
+        requested_model: "sim/echo",
+      });
+    });
+
+    test("is of the call that was charged, and not of a reply from the cache", async () => {
+      const headers = withHeaders(account, { ...asked, "x-postern-cache": "60" });
+      const body = bodyOf("chat", "cached");
+      const first = await postCall(gateway, headers, "chat", body);
+      expect(first.headers.get("x-postern-receipt")).toMatch(/^eyJ/);
+      const hit = await postCall(gateway, headers, "chat", body);
+      expect([hit.headers.get("x-postern-cache"), hit.headers.get("x-postern-receipt")]).toEqual([
+        "hit",
+        null,
+      ]);
+      expect((await readReceipt(hit.headers.get("x-request-id"))).status).toBe(404);
+    });
+
+    test("is of each item of a batch that asks for one, by the id in its result", async () => {
+      const item = bodyOf("chat", "in a batch", { postern: { receipt: true } });
+      const created = await createBatch(gateway, account, [{ custom_id: "one", body: item }]);
+      const { output_file_id: file } = await waitForEnd(gateway, account, created["id"]);
+      const [line] = await readLines(gateway, account, `/v1/files/${String(file)}/content`);
+      const { request_id: id, body } = (line?.["response"] ?? {}) as {
+        request_id: string;
+        body: Json;
+      };
+      expect(await receiptOf(id)).toMatchObject({
+        transaction: id,
+        request_sha256: sha256(JSON.stringify(item)),
+        response_sha256: sha256(JSON.stringify(body)),
+      });
     });
 
     test("is refused for a call that did not ask for one", async () => {

@@ -268,6 +268,118 @@ describe.each(STORE_KINDS)("a signed request on %s", (store) => {
     expect(valueAt(usage.body, "data.length")).toBe(0);
   });
 
+  test("uploads the file that was signed, and no other", async () => {
+    await createAccount();
+    const { host } = new URL(gateway.url);
+    const upload = async (sent: string, signed = sent) => {
+      const form = (content: string): string =>
+        [
+          "--b",
+          'content-disposition: form-data; name="purpose"',
+          "",
+          "batch",
+          "--b",
+          'content-disposition: form-data; name="file"; filename="a.jsonl"',
+          "",
+          content,
+          "--b--",
+          "",
+        ].join("\r\n");
+      const hash = createHash("sha256").update(form(signed)).digest("base64");
+      const digest = `sha-256=:${hash}:`;
+      const headers = forge({
+        covered: [
+          ["@method", "POST"],
+          ["@authority", host],
+          ["@path", "/v1/files"],
+          ["content-digest", digest],
+        ],
+      });
+      const response = await fetch(`${gateway.url}/v1/files`, {
+        method: "POST",
+        headers: {
+          ...headers,
+          "content-digest": digest,
+          "content-type": "multipart/form-data; boundary=b",
+        },
+        body: form(sent),
+      });
+      return { status: response.status, text: await response.text() };
+    };
+    const long = `{"a": "${"x".repeat(300_000)}"}`;
+    expect((await upload(long)).status).toBe(200);
+    for (const [sent, signed] of [
+      ['{"b": 1}', '{"a": 1}'],
+      [long, `${long.slice(0, -3)}y"}`],
+    ] as const) {
+      const refused = await upload(sent, signed);
+      expect([refused.status, refused.text]).toEqual([
+        401,
+        expect.stringContaining("not that of the body"),
+      ]);
+    }
+    const { body } = await send("GET", "/v1/files");
+    expect(valueAt(body, "data")).toHaveLength(1);
+  });
+
+  test("is refused if a header that changes what the call does, or whose session it is of, was added", async () => {
+    await createAccount();
+    const body = JSON.stringify(CHAT);
+    const digest = `sha-256=:${createHash("sha256").update(body).digest("base64")}:`;
+    const covered = [
+      ["@method", "POST"],
+      ["@authority", new URL(gateway.url).host],
+      ["@path", "/v1/messages"],
+      ["content-digest", digest],
+    ] as const;
+    const post = async (added: Record<string, string>) => {
+      const response = await fetch(`${gateway.url}/v1/messages`, {
+        method: "POST",
+        headers: { ...JSON_TYPE, ...forge({ covered }), "content-digest": digest, ...added },
+        body,
+      });
+      return { status: response.status, text: await response.text() };
+    };
+    expect((await post({})).status).toBe(200);
+    for (const name of [
+      "anthropic-beta",
+      "anthropic-version",
+      "openai-beta",
+      "x-grok-conv-id",
+      "session-id",
+      "x-claude-code-session-id",
+      "x-codex-parent-thread-id",
+      "payment-signature",
+    ]) {
+      const refused = await post({ [name]: "2023-06-01" });
+      expect([name, refused.status, refused.text]).toEqual([
+        name,
+        401,
+        expect.stringContaining(`does not cover \`${name}\``),
+      ]);
+    }
+  });
+
+  test("takes a Machine Payment beside the signature", async () => {
+    await createAccount();
+    const body = JSON.stringify(CHAT);
+    const digest = `sha-256=:${createHash("sha256").update(body).digest("base64")}:`;
+    const headers = forge({
+      covered: [
+        ["@method", "POST"],
+        ["@authority", new URL(gateway.url).host],
+        ["@path", "/v1/chat/completions"],
+        ["content-digest", digest],
+      ],
+    });
+    const response = await fetch(`${gateway.url}/v1/chat/completions`, {
+      method: "POST",
+      headers: { ...JSON_TYPE, ...headers, "content-digest": digest, authorization: "Payment e30" },
+      body,
+    });
+    expect(await response.text()).not.toContain("The API key is missing");
+  });
+
   test("does not bind the public key of another agent, or one that was bound before", async () => {
     await createAccount();
     const victim = newPrivateKey();

@@ -153,6 +153,30 @@ describe.each(STORE_KINDS)("a token of an issuer on %s", (store) => {
     expect(valueAt(listed.body, "spent_usd")).toBeGreaterThan(0);
   });
 
+  test("makes nothing that outlives it: no key, no secret, no claim", async () => {
+    const { id, audience } = await keyFor();
+    const token = await tokenOf(audience);
+    const act = (route: `${"GET" | "POST" | "PATCH" | "DELETE"} /${string}`, body?: unknown) =>
+      call(gateway, route, { key: token, ...(body === undefined ? {} : { body }) });
+    const tries = [
+      await act("POST /v1/keys", { limit_usd: 0.001 }),
+      await act(`POST /v1/keys/${id}/rotate`, {}),
+      await act("POST /v1/keys/self/rotate", {}),
+      await act(`PATCH /v1/keys/${id}`, { expires_at: null }),
+      await act("POST /agent/identity/claim", { email: "attacker@example.com" }),
+    ];
+    expect(tries.map(({ status }) => status)).toEqual(tries.map(() => 403));
+    const free = await keyFor({}, { limit_usd: null });
+    const freeToken = await tokenOf(free.audience);
+    for (const route of ["POST /v1/keys", "POST /agent/identity/claim"] as const)
+      expect((await call(gateway, route, { key: freeToken, body: {} })).status).toBe(403);
+    expect((await call(gateway, "GET /v1/keys", { key: freeToken })).status).toBe(200);
+    const listed = await createKey({ subject: "repo:acme/app:x" }, { scopes: ["keys:write"] });
+    expect([listed.status, valueAt(listed.body, "error.param")]).toEqual([400, "scopes"]);
+    // Its own account, which is paid by none of its credits.
+    expect((await call(gateway, "POST /v1/accounts", { key: token, body: {} })).status).toBe(201);
+  });
+
   test("ends with the key, and with its own time", async () => {
     const { id, audience } = await keyFor();
     const token = await tokenOf(audience);

@@ -5,6 +5,7 @@ import { invalid } from "../../base/fault.ts";
 const FIELDS_MAX = 8;
 const FIELD_MAX_BYTES = 1_024;
 const HEADERS_MAX_BYTES = 4_096;
+const EPILOGUE_MAX_BYTES = 65_536;
 const LINE_END = "\r\n";
 const HEADERS_END = "\r\n\r\n";
 
@@ -43,6 +44,8 @@ export async function readUpload(
       fields.set(name, (await input.readUntil(delimiter, FIELD_MAX_BYTES)).toString("utf8"));
     }
   }
+  // What follows the form is part of a signed body.
+  await input.drain(EPILOGUE_MAX_BYTES);
   if (filename === undefined) throw invalid("file", "`file` is required: the content of the file.");
   return { fields, filename };
 }
@@ -77,6 +80,8 @@ interface Input {
     mark: string,
     onContent: (bytes: Uint8Array) => Promise<void>,
   ) => Promise<void>;
+  /** Reads to the end of the body. */
+  readonly drain: (maxBytes: number) => Promise<void>;
 }
 
 function createInput(body: AsyncIterable<Uint8Array>): Input {
@@ -89,6 +94,13 @@ function createInput(body: AsyncIterable<Uint8Array>): Input {
       buffered.length === 0 ? Buffer.from(next.value) : Buffer.concat([buffered, next.value]);
   };
   return {
+    drain: async (maxBytes) => {
+      let bytes = buffered.length;
+      for (let next = await chunks.next(); next.done !== true; next = await chunks.next()) {
+        bytes += next.value.length;
+        if (bytes > maxBytes) throw malformed(`more than ${maxBytes} bytes follow it`);
+      }
+    },
     prepend: (text) => {
       buffered = Buffer.concat([Buffer.from(text, "latin1"), buffered]);
     },

@@ -116,12 +116,15 @@ export function IdentityFields({ values, error }: IdentityProps): Child {
 const RESTRICTION_FIELDS = [
   "allowed_models",
   "allowed_providers",
+  "allowed_endpoints",
   "requests_per_minute",
   "tokens_per_minute",
   "max_concurrent_calls",
   "max_price_per_million_usd",
   "session_limit_usd",
+  "session",
   "data_policy",
+  "receipts",
   "alert_percents",
 ] as const satisfies readonly KeyField[];
 
@@ -150,6 +153,11 @@ function RestrictionFields({ inputOf, sendsEmails }: RestrictionProps): Child {
           label="Allowed providers"
           hint="One per line, such as anthropic. Empty: all providers."
         />
+        <TextField
+          {...inputOf("allowed_endpoints", "endpoints")}
+          label="Allowed endpoints"
+          hint="One per line, such as chat, responses or embeddings. Empty: all endpoints."
+        />
       </div>
       <div class="fields">
         {(["requests_per_minute", "tokens_per_minute", "max_concurrent_calls"] as const).map(
@@ -172,6 +180,11 @@ function RestrictionFields({ inputOf, sendsEmails }: RestrictionProps): Child {
           hint="For the sessions of agents, such as Claude Code."
         />
         <Field
+          {...inputOf("session")}
+          label="Session of all calls"
+          hint="Calls of other sessions are refused. Empty: any session."
+        />
+        <Field
           {...inputOf("data_policy", "data")}
           label="Data policy of providers"
           placeholder="zdr"
@@ -183,7 +196,22 @@ function RestrictionFields({ inputOf, sendsEmails }: RestrictionProps): Child {
           placeholder="80, 100"
           hint={`Sent by ${sendsEmails ? "email and " : ""}webhook. Needs a limit.`}
         />
+        <ReceiptsField {...inputOf("receipts")} />
       </div>
     </>
+  );
+}
+
+function ReceiptsField({ id, name, value }: ReturnType<InputOf>): Child {
+  return (
+    <div class="field">
+      <label for={id}>Signed receipts</label>
+      <select id={id} name={name}>
+        <option value="">of calls that ask for one</option>
+        <option value="true" selected={value === "true"}>
+          of every call
+        </option>
+      </select>
+    </div>
   );
 }

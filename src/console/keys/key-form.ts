@@ -12,6 +12,7 @@ import { NewCredential, toCredentialSettings } from "../../keys/key-credential.t
 import { POLICY_SCHEMA } from "../../keys/key-record.ts";
 import type { KeySettings } from "../../keys/key-settings.ts";
 import type { Key } from "../../keys/key.ts";
+import { USAGE_APIS } from "../../usage/usage.ts";
 import { parseLimit } from "./limit-form.ts";
 
 const FIELD_NAMES = [
@@ -22,12 +23,15 @@ const FIELD_NAMES = [
   "access",
   "allowed_models",
   "allowed_providers",
+  "allowed_endpoints",
   "requests_per_minute",
   "tokens_per_minute",
   "max_concurrent_calls",
   "max_price_per_million_usd",
   "session_limit_usd",
+  "session",
   "data_policy",
+  "receipts",
   "alert_percents",
   "oidc_issuer",
   "oidc_subject",
@@ -51,12 +55,15 @@ export const KEY_FIELDS = {
   access: z.enum(["all", "models", "custom"]).optional(),
   allowed_models: z.string().optional(),
   allowed_providers: z.string().optional(),
+  allowed_endpoints: z.string().optional(),
   requests_per_minute: z.string().optional(),
   tokens_per_minute: z.string().optional(),
   max_concurrent_calls: z.string().optional(),
   max_price_per_million_usd: z.string().optional(),
   session_limit_usd: z.string().optional(),
+  session: z.string().optional(),
   data_policy: z.string().optional(),
+  receipts: z.string().optional(),
   alert_percents: z.string().optional(),
 };
 
@@ -69,21 +76,25 @@ export const IDENTITY_FIELDS = {
 /** The form of a key as it is. */
 export function keyFormValues(key: Key): KeyFormValues {
   const { policy, limit, expiresAt, scopes } = key;
-  const number = (value: number | undefined): string => (value === undefined ? "" : String(value));
+  const plain = (value: string | number | undefined): string => String(value ?? "");
+  const lines = (values: readonly string[] | undefined): string => values?.join("\n") ?? "";
   return {
     name: key.name ?? "",
     limit_usd: limit === null ? "" : usdText(limit),
     limit_window: key.limitWindow ?? "",
     last_day: expiresAt === null ? "" : utcDay(expiresAt - 1),
     access: scopes === null ? "all" : isModelCallsOnly(scopes) ? "models" : "custom",
-    allowed_models: policy.models?.join("\n") ?? "",
-    allowed_providers: policy.providers?.join("\n") ?? "",
-    requests_per_minute: number(policy.requestsPerMinute),
-    tokens_per_minute: number(policy.tokensPerMinute),
-    max_concurrent_calls: number(policy.concurrentCalls),
-    max_price_per_million_usd: policy.maxPriceUsd ?? "",
-    session_limit_usd: policy.sessionLimitUsd ?? "",
+    allowed_models: lines(policy.models),
+    allowed_providers: lines(policy.providers),
+    allowed_endpoints: lines(policy.endpoints),
+    requests_per_minute: plain(policy.requestsPerMinute),
+    tokens_per_minute: plain(policy.tokensPerMinute),
+    max_concurrent_calls: plain(policy.concurrentCalls),
+    max_price_per_million_usd: plain(policy.maxPriceUsd),
+    session_limit_usd: plain(policy.sessionLimitUsd),
+    session: plain(policy.session),
     data_policy: dataRulesText(policy.dataPolicy ?? {}),
+    receipts: plain(policy.receipts && "true"),
     alert_percents: key.alertPercents?.join(", ") ?? "",
   };
 }
@@ -140,6 +151,9 @@ function parsePolicy(
   return {
     ...(isChanged("allowed_models") && { models: list("allowed_models") }),
     ...(isChanged("allowed_providers") && { providers: list("allowed_providers") }),
+    ...(isChanged("allowed_endpoints") && { endpoints: list("allowed_endpoints") }),
+    ...(isChanged("session") && { session: policyField(form, "session", String) }),
+    ...(isChanged("receipts") && { receipts: form.receipts === "true" ? true : null }),
     ...(isChanged("requests_per_minute") && { requestsPerMinute: number("requests_per_minute") }),
     ...(isChanged("tokens_per_minute") && { tokensPerMinute: number("tokens_per_minute") }),
     ...(isChanged("max_concurrent_calls") && { concurrentCalls: number("max_concurrent_calls") }),
@@ -171,6 +185,9 @@ function policyField<T>(
 const FIELD_RULES: Readonly<Record<PolicyParam, string>> = {
   allowed_models: "Enter at most 50 model ids, one per line. `*` stands for any characters.",
   allowed_providers: "Enter at most 50 provider ids, one per line. `*` stands for any characters.",
+  allowed_endpoints: `Enter one per line: ${USAGE_APIS.join(", ")}.`,
+  session: "Enter 1 to 64 letters, digits and `_.:@+-`.",
+  receipts: "Choose whether every call gets a receipt.",
   requests_per_minute: "Enter a whole number of at least 1, or leave the field empty.",
   tokens_per_minute: "Enter a whole number of at least 1, or leave the field empty.",
   max_concurrent_calls: "Enter a whole number of at least 1, or leave the field empty.",

@@ -8,7 +8,7 @@ import { cursorSchema } from "../../http/schemas.ts";
 import { submitOnce, FORM_TOKEN } from "../../idempotency/form-submission.ts";
 import type { Idempotency } from "../../idempotency/idempotency.ts";
 import { readActorNames } from "../../keys/actor-names.ts";
-import { getKey, type Keys } from "../../keys/keys.ts";
+import { getKey, getKeyLabels, type Keys, listKeys } from "../../keys/keys.ts";
 import {
   createKeyForMember,
   revokeKeyForMember,
@@ -128,6 +128,7 @@ function createRoute(deps: KeyPageDeps): Route {
   });
 }
 
+const DERIVED_KEYS_SHOWN = 200;
 const KeyPath = AccountPath.extend({ key: z.string() });
 
 function showRoute(deps: KeyPageDeps): Route {
@@ -150,9 +151,15 @@ function showRoute(deps: KeyPageDeps): Route {
 
 async function readKeyPage({ db }: KeyPageDeps, accountId: string, keyId: string, now: number) {
   const apiKey = await getKey(db, accountId, keyId, now);
-  const { createdBy } = apiKey;
-  const names = await readActorNames(db, accountId, [createdBy]);
-  return { apiKey, creator: createdBy === null ? undefined : names.get(createdBy), now };
+  const { createdBy, derivedFrom } = apiKey;
+  const page = { derivedFrom: keyId, limit: DERIVED_KEYS_SHOWN };
+  const [names, below, above] = await Promise.all([
+    readActorNames(db, accountId, [createdBy]),
+    listKeys(db, accountId, page, now),
+    getKeyLabels(db, accountId, derivedFrom ?? []),
+  ]);
+  const creator = createdBy === null ? undefined : names.get(createdBy);
+  return { apiKey, creator, below: below.data, above, now };
 }
 
 const KeyForm = z.discriminatedUnion("do", [

@@ -3,7 +3,7 @@
 
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
-import { formatSpend, formatUsd } from "../../base/text/format.ts";
+import { formatCosts, formatSpend, formatUsd } from "../../base/text/format.ts";
 import { utcDay } from "../../base/time.ts";
 import {
   Card,
@@ -31,7 +31,7 @@ import type { WorkspaceContext } from "../require-access.ts";
 import { keyName } from "../usage/read-usage.ts";
 import { KeyFields } from "./key-fields.tsx";
 import { type KeyFormError, keyFormValues, type KeyFormValues } from "./key-form.ts";
-import { keyPath, KeyState } from "./keys-page.tsx";
+import { keyPath, KeyState, LastUse, LimitCell } from "./keys-page.tsx";
 
 export interface KeyPageProps {
   readonly user: SessionUser;
@@ -39,6 +39,10 @@ export interface KeyPageProps {
   readonly apiKey: Key;
   /** The name of the person or key that created it. */
   readonly creator: string | undefined;
+  /** The keys that were derived from it, at any depth, the newest first. */
+  readonly below: readonly Key[];
+  /** What the keys are called that it was derived from. */
+  readonly above: ReadonlyMap<string, Pick<Key, "name" | "prefix" | "last4">>;
   readonly now: number;
   readonly done?: string | undefined;
   readonly isRevoking?: boolean;
@@ -77,11 +81,12 @@ export function keyPage(props: KeyPageProps): PageLayout {
         <Card id="state" title="Key">
           <KeyFacts {...props} />
         </Card>
+        {props.below.length === 0 ? null : <DerivedKeys {...props} />}
         {isChangeable && key.formerSecret !== null ? <FormerSecretCard {...props} /> : null}
         {isChangeable ? <ChangeForm {...props} /> : null}
         {isChangeable ? (
           <div class="side-by-side">
-            {key.credential === null ? <RotateCard {...props} /> : null}
+            {key.credential === null && key.derivedFrom === null ? <RotateCard {...props} /> : null}
             <RevokeCard {...props} />
           </div>
         ) : null}
@@ -98,7 +103,8 @@ function mayChange({ role }: WorkspaceContext, user: SessionUser, key: Key): boo
   );
 }
 
-function KeyFacts({ apiKey: key, creator, now }: KeyPageProps): Child {
+function KeyFacts(props: KeyPageProps): Child {
+  const { apiKey: key, creator, now } = props;
   const { limit, limitWindow } = key;
   return (
     <Details
@@ -106,6 +112,7 @@ function KeyFacts({ apiKey: key, creator, now }: KeyPageProps): Child {
         ["State", <KeyState apiKey={key} now={now} />],
         ["Key", <code>{secretHint(key)}</code>],
         ["Id", <CopyText text={key.id} />],
+        ...ancestorItems(props),
         ...credentialItems(key),
         ["Created", `${utcDay(key.createdAt)}${creator === undefined ? "" : ` by ${creator}`}`],
         ["Last used", key.lastUsedAt === null ? "never" : <DateTime at={key.lastUsedAt} />],
@@ -125,6 +132,69 @@ function KeyFacts({ apiKey: key, creator, now }: KeyPageProps): Child {
         ["Scopes", describeScopes(grantedScopes(key.scopes, isBoundedKey(key)))],
       ]}
     />
+  );
+}
+
+function ancestorItems({ workspace, apiKey: { derivedFrom }, above }: KeyPageProps) {
+  if (derivedFrom === null) return [];
+  const links = derivedFrom.map((id, index) => (
+    <>
+      {index === 0 ? "" : " › "}
+      <KeyLink accountId={workspace.accountId} id={id} label={above.get(id)} />
+    </>
+  ));
+  return [["Derived from", <>{links}</>] as const];
+}
+
+interface KeyLinkProps {
+  readonly accountId: string;
+  readonly id: string;
+  readonly label: Pick<Key, "name" | "prefix" | "last4"> | undefined;
+}
+
+function KeyLink({ accountId, id, label }: KeyLinkProps): Child {
+  return (
+    <a href={keyPath(accountId, id)} title={id}>
+      <bdi>{label === undefined ? id : keyName(label)}</bdi>
+    </a>
+  );
+}
+
+/** Each key after the one that it was derived from: the path of a key begins with that of its parent. */
+function DerivedKeys({ workspace, apiKey, below, now }: KeyPageProps): Child {
+  const pathOf = ({ id, derivedFrom }: Key): string => [...(derivedFrom ?? []), id].join(" ");
+  const keys = below.toSorted((left, right) => (pathOf(left) < pathOf(right) ? -1 : 1));
+  const byId = new Map([apiKey, ...keys].map((key) => [key.id, key]));
+  const spends = formatCosts(keys.map(({ spent }) => spent));
+  const { accountId } = workspace;
+  return (
+    <Card id="derived" title="Derived keys">
+      <p>
+        Keys that programs <a href="/docs/derived-keys">derived</a> from this one, once they were
+        used. If you revoke a key, all that were derived from it end, too.
+      </p>
+      <Table
+        label="Derived keys"
+        isStacked
+        columns={[
+          { name: "Name" },
+          { name: "Derived from" },
+          { name: "State" },
+          { name: "Spend and limit" },
+          { name: "Last used" },
+        ]}
+        rows={keys.map((key, index) => {
+          const parent = key.derivedFrom?.at(-1) ?? apiKey.id;
+          return [
+            <KeyLink accountId={accountId} id={key.id} label={key} />,
+            <KeyLink accountId={accountId} id={parent} label={byId.get(parent)} />,
+            <KeyState apiKey={key} now={now} />,
+            <LimitCell apiKey={key} spend={spends[index]} />,
+            <LastUse apiKey={key} />,
+          ];
+        })}
+      />
+    </Card>
   );
 }
 

@@ -185,7 +185,7 @@ export function KeyState({ apiKey, now }: { readonly apiKey: Key; readonly now: 
   return <Tag tone="good">Active</Tag>;
 }
 
-function LimitCell({
+export function LimitCell({
   apiKey: { spent, limit, limitWindow },
   spend,
 }: {

@@ -3,7 +3,7 @@
 import { z } from "zod";
 import type { AccountDataDeps } from "../../account-data/account-data-routes.ts";
 import { closeAccount, findClosing, reopenAccount } from "../../account-data/closing.ts";
-import { renameAccount } from "../../accounts/accounts.ts";
+import { getAccount, renameAccount, setReceipts } from "../../accounts/accounts.ts";
 import { invalid } from "../../base/fault.ts";
 import type { Route } from "../../http/route.ts";
 import { setTimeZone } from "../../people/people.ts";
@@ -36,11 +36,21 @@ function showRoute(deps: SettingsPageDeps): Route {
     params: AccountPath,
     query: z.object({ saved: z.literal("true").optional() }),
     permission: "workspace.read",
-    run: async ({ view, account, query: { saved } }) => {
-      const closing = await findClosing(deps.db, account);
-      return settingsPage({ ...view, isSaved: saved !== undefined, closing });
-    },
+    run: async ({ view, account, query: { saved } }) =>
+      settingsPage({
+        ...view,
+        ...(await readSettings(deps, account)),
+        isSaved: saved !== undefined,
+      }),
   });
+}
+
+async function readSettings({ db }: SettingsPageDeps, account: string) {
+  const [closing, { signsReceipts }] = await Promise.all([
+    findClosing(db, account),
+    getAccount(db, account),
+  ]);
+  return { closing, signsReceipts };
 }
 
 const savedPath = (account: string): string => `${workspacePath(account, "/settings")}?saved=true`;
@@ -49,17 +59,18 @@ function changeRoute(deps: SettingsPageDeps): Route {
   return workspaceForm(deps, {
     path: "/console/{account}/settings",
     id: "renameWorkspace",
-    summary: "Rename a workspace",
+    summary: "Rename a workspace, and set which calls get receipts",
     params: AccountPath,
-    body: z.object({ name: z.string() }),
+    body: z.object({ name: z.string(), receipts: z.enum(["asked", "all"]).optional() }),
     requestExample: { name: "Acme production" },
     permission: "workspace.rename",
-    write: (tx, { act, body }) => renameAccount(tx, act, body.name),
-    done: ({ account }) => savedPath(account),
-    rejected: async ({ view, account, body: { name } }, { message: nameError }) => {
-      const closing = await findClosing(deps.db, account);
-      return settingsPage({ ...view, closing, form: { name, nameError } });
+    write: async (tx, { act, body: { name, receipts } }) => {
+      await renameAccount(tx, act, name);
+      if (receipts !== undefined) await setReceipts(tx, act, receipts === "all");
     },
+    done: ({ account }) => savedPath(account),
+    rejected: async ({ view, account, body: { name } }, { message: nameError }) =>
+      settingsPage({ ...view, ...(await readSettings(deps, account)), form: { name, nameError } }),
   });
 }
 
@@ -78,10 +89,8 @@ function timeZoneRoute(deps: SettingsPageDeps): Route {
       await setTimeZone(tx, caller.personId, timeZone);
     },
     done: ({ account }) => savedPath(account),
-    rejected: async ({ view, account }, { message: timeZoneError }) => {
-      const closing = await findClosing(deps.db, account);
-      return settingsPage({ ...view, closing, timeZoneError });
-    },
+    rejected: async ({ view, account }, { message: timeZoneError }) =>
+      settingsPage({ ...view, ...(await readSettings(deps, account)), timeZoneError }),
   });
 }
 
@@ -119,9 +128,11 @@ function closingRoute(deps: SettingsPageDeps): Route {
       await (body.do === "close" ? closeAccount(tx, act) : reopenAccount(tx, act));
     },
     done: ({ account }) => workspacePath(account, "/settings"),
-    rejected: async ({ view, account, body: { confirm = "" } }, { message: error }) => {
-      const closing = await findClosing(deps.db, account);
-      return settingsPage({ ...view, closing, rejectedClose: { confirm, error } });
-    },
+    rejected: async ({ view, account, body: { confirm = "" } }, { message: error }) =>
+      settingsPage({
+        ...view,
+        ...(await readSettings(deps, account)),
+        rejectedClose: { confirm, error },
+      }),
   });
 }

@@ -16,6 +16,8 @@ import { CloseCard, type CloseCardProps } from "./close-card.tsx";
 export interface SettingsPageProps {
   readonly user: SessionUser;
   readonly workspace: WorkspaceContext;
+  /** Whether every call gets a signed receipt. */
+  readonly signsReceipts: boolean;
   readonly isSaved?: boolean;
   readonly closing?: Closing | undefined;
   /** What is wrong with the time zone that was sent. */
@@ -115,9 +117,9 @@ function ExportCard({ accountId }: { readonly accountId: string }): Child {
   );
 }
 
-function NameForm({ user, workspace, form }: SettingsPageProps): Child {
+function NameForm({ user, workspace, form, signsReceipts }: SettingsPageProps): Child {
   return (
-    <Card id="name-title" title="Name">
+    <Card id="name-title" title="Name and receipts">
       <form method="post" action={workspacePath(workspace.accountId, "/settings")}>
         <HiddenFields user={user} fields={{}} />
         <Field
@@ -129,8 +131,18 @@ function NameForm({ user, workspace, form }: SettingsPageProps): Child {
           maxLength={80}
           hint={`Shown in the console${workspace.sendsEmails ? ", in invitations and in emails" : " and in invitations"}. Leave it empty to show the account id.`}
         />
+        <label for="receipts">Signed receipts</label>
+        <select id="receipts" name="receipts" aria-describedby="receipts-hint">
+          <option value="asked">of calls that ask for one</option>
+          <option value="all" selected={signsReceipts}>
+            of every call
+          </option>
+        </select>
+        <p id="receipts-hint" class="hint">
+          A <a href="/docs/quotes-and-receipts">receipt</a> proves what a call was and what it cost.
+        </p>
         <div class="actions">
-          <button type="submit">Save name</button>
+          <button type="submit">Save</button>
         </div>
       </form>
     </Card>

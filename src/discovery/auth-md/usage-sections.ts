@@ -59,6 +59,7 @@ export function callModelSection(context: DocContext): Section | undefined {
       "### Notes",
       [
         "- Set `max_tokens` (`max_output_tokens` on Responses): the balance must cover the highest possible cost; you pay for what is used.",
+        '- `"postern":{"max_cost_usd":0.01}` caps a call, `POST /v1/quote` gives a binding price, and `x-postern-receipt: 1` a signed receipt: see `/docs/quotes-and-receipts`.',
         '- `"stream": true` streams the response in the format of the API that you called.',
         '- Every JSON response has its cost in the `x-postern-cost-usd` header. `usage.cost` has it too, also in streams; for Chat Completions streams, set `"stream_options":{"include_usage":true}`.',
         isSimulated === true
@@ -149,6 +150,20 @@ function mppParagraphs(context: DocContext): readonly string[] {
   ];
 }
 
+/** Further restrictions, which a page describes. */
+const RARE_KEY_FIELDS: ReadonlySet<string> = new Set([
+  "allowed_providers",
+  "allowed_endpoints",
+  "tokens_per_minute",
+  "max_concurrent_calls",
+  "max_price_per_million_usd",
+  "session_limit_usd",
+  "session",
+  "data_policy",
+  "receipts",
+  "alert_percents",
+]);
+
 export function manageKeysSection(context: DocContext): Section | undefined {
   if (!context.isMounted("POST /v1/keys")) return undefined;
   const file = keyFilePath(context.settings);
@@ -159,7 +174,8 @@ export function manageKeysSection(context: DocContext): Section | undefined {
     text: joinParagraphs([
       "Create a key for each program that needs one, with a limit if possible. The key is shown once, so write it to a file as well (field `api_key`):",
       context.curl("POST /v1/keys", { before: ["umask 077"], extraArgs: [`-o ${newFile}`] }),
-      context.bodyFields("POST /v1/keys"),
+      context.bodyFields("POST /v1/keys", RARE_KEY_FIELDS),
+      `\`/docs/keys\` describes ${[...RARE_KEY_FIELDS].map((name) => `\`${name}\``).join(", ")}.`,
       commandWithText(context, "GET /v1/keys", "List keys (without their secrets):"),
       commandWithText(context, "PATCH /v1/keys/{id}", "Rename a key:", params),
       "A key cannot give scopes that it does not have; a missing scope is a `403` with `required_scope`. A limited key must give each key that it creates a limit, which is deducted from its own. It has no access to webhooks, the audit log, purchases or other keys. Once a human owns the account, keys can only lower limits, bring expiries forward and remove scopes. To raise them, ask the owner. For sub-agents, see `/docs/derived-keys`.",

@@ -42,7 +42,8 @@ function readCommonKey(headers: Headers, dialect: Dialect): string | undefined {
     throw invalid("x-api-key", "Send the `x-api-key` header once, with one API key.");
   if (bearer === null || (apiKeyHeader !== undefined && /^bearer$/i.test(bearer.trim())))
     return apiKeyHeader;
-  if (isPaymentCredential(bearer)) return apiKeyHeader ?? missingBesidesPayment();
+  if (isPaymentCredential(bearer))
+    return apiKeyHeader ?? (headers.has("signature-input") ? undefined : missingBesidesPayment());
   const match = /^bearer +([^\s,]+)$/i.exec(bearer.trim());
   if (match?.[1] === undefined) throw notBearer(bearer, dialect);
   if (apiKeyHeader !== undefined && apiKeyHeader !== match[1])

@@ -3,6 +3,7 @@
 import { Fault, KEYS_PAGE_STEP, type NextStep, READ_OWN_KEY_STEP } from "../../base/fault.ts";
 import type { EndedKey, RequestContext, Step } from "../request-context.ts";
 import { missingKeyFault, readApiKey } from "../request/api-key-header.ts";
+import type { BodyHash } from "../request/body-hash.ts";
 import type { AuthenticatedKey, Route } from "../route.ts";
 import { isScopeOfLimitedKeys, SCOPES } from "../scopes.ts";
 
@@ -53,7 +54,7 @@ export interface SignedRequestDeps {
     source: KeySource,
   ) => Promise<SignedCaller | undefined>;
   /** Throws unless the body has the digest that was signed. */
-  readonly requireContentDigest: (digest: string | undefined, body: Uint8Array) => void;
+  readonly requireContentDigest: (digest: string | undefined, body: BodyHash) => void;
 }
 
 export function authenticateKey(deps: KeyDeps, source: KeySource): Step {

@@ -9,6 +9,7 @@ import {
   multipartRequired,
   requireJsonContentType,
 } from "../request/body-decoder.ts";
+import { withCheckedBody } from "../request/body-hash.ts";
 import { isMultipart } from "../request/multipart-body.ts";
 import { parseQuery } from "../request/request-target.ts";
 import { type InputLocation, parseWithSchema } from "../request/validate.ts";
@@ -58,9 +59,13 @@ function parseWith({ clientIpOf, allowsStep }: ParseDeps, decodeBody: DecodeBody
       requestId: context.requestId,
       clientIp: isRaw ? "" : clientIpOf(peer.address(), request.headers.get("x-forwarded-for")),
       headers: request.headers,
-      request,
+      request:
+        route.multipart === "streamed" && context.checkBody !== undefined
+          ? withCheckedBody(request, context.checkBody)
+          : request,
       bodyText: context.bodyText,
       form: context.form,
+      formBytes: context.formBytes,
       acceptWebSocket: peer.acceptWebSocket,
       allowsStep,
     };

@@ -1,6 +1,7 @@
 // Reads the body of a request within the limits of its route and of its sender.
 
 import type { RequestContext, Step } from "../request-context.ts";
+import { hashOfBody } from "../request/body-hash.ts";
 import { type BodyQuota, type BodyQuotaCaller, createBodyQuota } from "../request/body-quota.ts";
 import {
   BODY_LIMIT_DEFAULT_BYTES,
@@ -43,11 +44,12 @@ export function receiveBody(
       },
     });
     return reading.then((bytes) => {
-      context.checkBody?.(bytes);
+      context.checkBody?.(hashOfBody(bytes));
       const { headers } = context.request;
-      if (route.multipart !== undefined && isMultipart(headers))
+      if (route.multipart !== undefined && isMultipart(headers)) {
         context.form = parseMultipart(bytes, headers.get("content-type") ?? "");
-      else context.bodyText = decodeUtf8(bytes);
+        context.formBytes = bytes;
+      } else context.bodyText = decodeUtf8(bytes);
       return undefined;
     });
   };

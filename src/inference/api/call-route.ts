@@ -34,14 +34,15 @@ export const CALL_ROUTE = { ...MODEL_ROUTE, relayedHeaders: RELAYED_HEADER_DOCS 
 export type ModelInput = RouteInput<undefined, undefined, unknown, Caller>;
 
 /** What a call needs of its request, whatever its path and query are. */
-export type CallRouteInput = Omit<ModelInput, "params" | "query">;
+export type CallRouteInput = Omit<ModelInput, "params" | "query"> &
+  Pick<CallInput, "received" | "sentForm">;
 
 export function callInputOf(
   api: Api,
   input: CallRouteInput,
   { idempotent, hasPayment = false }: Pick<Partial<CallInput>, "idempotent" | "hasPayment"> = {},
 ): CallInput {
-  const { caller, requestId, now, headers, request, bodyText, form, allowsStep } = input;
+  const { caller, requestId, now, headers, request, bodyText, form, formBytes, allowsStep } = input;
   const { relayed } = API_TRAITS[api];
   const sent =
     form === undefined || relayed?.form === undefined
@@ -52,6 +53,8 @@ export function callInputOf(
   return {
     api,
     ...sent,
+    received: input.received ?? (form === undefined ? bodyText : formBytes),
+    sentForm: input.sentForm,
     caller,
     requestId,
     now,

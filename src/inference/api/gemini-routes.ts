@@ -13,6 +13,7 @@ import { isObject, parseObject } from "../../base/json.ts";
 import { parseJsonBody } from "../../http/request/body.ts";
 import { type AuthenticatedKey, type Caller, keyRoute, modelRoute } from "../../http/route.ts";
 import type { Route, RouteInput } from "../../http/route.ts";
+import type { CallInput } from "../lifecycle/call.ts";
 import { COUNT_HEADER, countInputTokens, type CountTokensDeps } from "../lifecycle/count-tokens.ts";
 import { memberSpans, quoted, withMembers } from "../request/json-edit.ts";
 import {
@@ -24,7 +25,7 @@ import {
 } from "./call-handler.ts";
 import { CALL_ROUTE, callInputOf } from "./call-route.ts";
 import { GeminiEmbedRequest, GEMINI_EXAMPLES, GeminiRequest } from "./gemini-schemas.ts";
-import { asJsonArray } from "./json-array-stream.ts";
+import { asJsonArray, JSON_ARRAY_FORM } from "./json-array-stream.ts";
 
 interface GeminiDeps extends CallDeps {
   readonly countTokens: CountTokensDeps;
@@ -131,8 +132,9 @@ function streamRoute(deps: GeminiDeps): Route {
     },
     faults: MODEL_FAULTS,
     run: async (input) => {
-      const response = await handle(withCall(input, true));
-      return input.query?.alt === "sse" ? response : asJsonArray(response);
+      const call = withCall(input, true);
+      if (input.query?.alt === "sse") return await handle(call);
+      return await asJsonArray(await handle({ ...call, sentForm: JSON_ARRAY_FORM }));
     },
   });
 }
@@ -211,24 +213,33 @@ function embedRoute(deps: GeminiDeps, isBatch: boolean): Route {
     run: async (input) => {
       const { params, bodyText } = input;
       const read = asInvalid(() => readEmbedContent(parseJsonBody(bodyText), params.model));
-      const response = await handle({ ...input, bodyText: JSON.stringify(read.body) });
-      const reply = parseObject(await response.text()) ?? {};
+      const whole = (text: string): string =>
+        JSON.stringify(writeEmbedContent(parseObject(text) ?? {}, isBatch));
+      const response = await handle({
+        ...input,
+        bodyText: JSON.stringify(read.body),
+        received: bodyText,
+        sentForm: { ...JSON_ARRAY_FORM, whole },
+      });
       const headers = new Headers(response.headers);
       if (read.dropped.length > 0) headers.set("x-postern-dropped", read.dropped.join(", "));
-      return new Response(JSON.stringify(writeEmbedContent(reply, isBatch)), { headers });
+      return new Response(whole(await response.text()), { headers });
     },
   });
 }
 
 /** The body with the model and whether it streams; anything but an object is refused later. */
-function withCall<Q>(input: GeminiInput<Q>, isStream: boolean): GeminiInput<Q> {
+function withCall<Q>(
+  input: GeminiInput<Q>,
+  isStream: boolean,
+): GeminiInput<Q> & Pick<CallInput, "received"> {
   const { params, bodyText } = input;
   const body = parseJsonBody(bodyText);
   const spans = isObject(body) ? memberSpans(bodyText) : undefined;
   if (spans === undefined)
     throw invalid("contents", "`contents` is required: the turns of the conversation.");
   const members = { model: quoted(params.model), stream: isStream ? "true" : undefined };
-  return { ...input, bodyText: withMembers(bodyText, spans, members) };
+  return { ...input, bodyText: withMembers(bodyText, spans, members), received: bodyText };
 }
 
 function asInvalid<T>(read: () => T): T {

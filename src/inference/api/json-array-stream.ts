@@ -6,6 +6,10 @@ import {
   streamResponse,
   takeStreamHandlers,
 } from "../../http/response-stream.ts";
+import type { SentForm, StreamWriter } from "../lifecycle/call.ts";
+
+/** What `asJsonArray` makes of a reply. */
+export const JSON_ARRAY_FORM: SentForm = { whole: (text) => text, stream: createArrayWriter };
 
 const encoder = new TextEncoder();
 const EVENT_STREAM = /^text\/event-stream\b/i;
@@ -31,7 +35,7 @@ export async function asJsonArray(response: Response): Promise<Response> {
 
 interface ArraySink extends ResponseSink {
   readonly inner: ResponseSink;
-  readonly array: ArrayWriter;
+  readonly array: StreamWriter;
 }
 
 function arraySink(inner: ResponseSink): ArraySink {
@@ -52,13 +56,8 @@ function arraySink(inner: ResponseSink): ArraySink {
   };
 }
 
-interface ArrayWriter {
-  /** A comment, which keeps the connection open, becomes whitespace. */
-  push(bytes: Uint8Array): string;
-  end(): string;
-}
-
-function createArrayWriter(): ArrayWriter {
+/** A comment, which keeps the connection open, becomes whitespace. */
+function createArrayWriter(): StreamWriter {
   const parser = createSseParser();
   let isEmpty = true;
   const write = (events: ReturnType<typeof parser.push>): string => {

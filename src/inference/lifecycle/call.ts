@@ -30,6 +30,10 @@ export interface CallInput {
   readonly text: string;
   /** The files of a form, to which its JSON refers. */
   readonly files?: readonly FormFile[] | undefined;
+  /** The body as it was received, for a receipt; undefined if it is `text`. */
+  readonly received?: string | Uint8Array | undefined;
+  /** Set if the endpoint changes the form of the reply after the call, for a receipt. */
+  readonly sentForm?: SentForm | undefined;
   readonly caller: Caller;
   readonly requestId: string;
   readonly now: number;
@@ -51,6 +55,17 @@ export interface CallInput {
   readonly batchItem?: BatchItem;
   /** Set for a call that runs in the background, which has been prepared already. */
   readonly statefulCall?: StatefulCall;
+}
+
+/** What an endpoint makes of a reply, whole or as a stream. */
+export interface SentForm {
+  readonly whole: (text: string) => string;
+  readonly stream: () => StreamWriter;
+}
+
+export interface StreamWriter {
+  readonly push: (bytes: Uint8Array) => string;
+  readonly end: () => string;
 }
 
 /** What the caller sees of a fault, with the next steps that its key can take. */

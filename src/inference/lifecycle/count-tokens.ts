@@ -66,7 +66,7 @@ export async function countTokens(deps: CountTokensDeps, sent: CallInput): Promi
   const found = await findCandidates(request, "count_tokens", input.caller, deps.route);
   // A count shows the prompt to the provider, as a call does.
   const permitted = keepDataPolicy(found, request, input.caller, deps.route);
-  const [candidate] = allowedCandidates(permitted, input.caller);
+  const [candidate] = allowedCandidates(permitted, input);
   const sharedFault = sharedCredentialsFault(request);
   if (sharedFault !== undefined && !candidate.credential.byok) throw sharedFault;
   if (WIRE_TRAITS[candidate.wires[0]].operation === undefined) {
@@ -118,7 +118,7 @@ async function countAs(
 ): Promise<Count> {
   const found = await findCandidates(request, request.api, input.caller, deps.route);
   const permitted = keepDataPolicy(found, request, input.caller, deps.route);
-  const [candidate] = allowedCandidates(permitted, input.caller);
+  const [candidate] = allowedCandidates(permitted, input);
   const isRefused = !candidate.credential.byok && sharedCredentialsFault(request) !== undefined;
   const tokens = isRefused
     ? undefined

@@ -12,18 +12,22 @@ import { modelAt } from "../../models/catalog.ts";
 import { highestUnitPrices, type UnitPriceBounds } from "../../models/price-bound.ts";
 import { cardAt, picoPerToken } from "../../models/price-card.ts";
 import type { PriceCard } from "../../models/price.ts";
-import type { ParsedRequest } from "../request/parse-request.ts";
+import type { Api, ParsedRequest } from "../request/parse-request.ts";
 import type { Candidate, Candidates } from "../routing/candidates.ts";
 import {
   priceCandidates,
   type PricedCandidate,
   type PricedCandidates,
 } from "../routing/priced-candidates.ts";
-import type { RoutedCall } from "./call.ts";
+import type { CallInput, RoutedCall } from "./call.ts";
 
-/** The candidates whose model and provider the key may call. Throws `forbidden` if there are none. */
-export function allowedCandidates(candidates: Candidates, { policy }: Caller): Candidates {
+/** The candidates whose model and provider the key may call. Throws `forbidden` if there are none, or for another endpoint. */
+export function allowedCandidates(
+  candidates: Candidates,
+  { api, caller: { policy } }: Pick<CallInput, "api" | "caller">,
+): Candidates {
   if (policy === undefined) return candidates;
+  requireEndpoint(policy, api);
   return allowed(candidates, (candidate) => refusalOf(policy, candidate));
 }
 
@@ -36,6 +40,14 @@ export function priceAllowed(routed: RoutedCall): PricedCandidates {
     priced,
     (one) => namedModelRefusal(policy, one, routed) ?? priceRefusal(policy, one, routed),
   );
+}
+
+function requireEndpoint({ endpoints }: KeyPolicy, api: Api): void {
+  if (endpoints === undefined || endpoints.includes(api)) return;
+  throw new Fault("forbidden", "key policy: allowed_endpoints", {
+    message: `This key may only call ${listOf(endpoints)}, and this endpoint is \`${api}\`. Use another key, or ask the owner of the account to change \`allowed_endpoints\` of this key.`,
+    fields: { policy: "allowed_endpoints" },
+  });
 }
 
 function allowed<T>(

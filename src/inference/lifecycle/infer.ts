@@ -37,6 +37,7 @@ import { fetchFiles, type FetchFilesDeps } from "./fetch-files.ts";
 import { withinCeiling } from "./hold/cost-ceiling.ts";
 import { spentFault, unaffordableFault, withShortfall } from "./hold/hold-faults.ts";
 import { coversCandidate, ensureHold, type HoldDeps, releaseHold } from "./hold/hold.ts";
+import { withKeySession } from "./key-session.ts";
 import { acceptOffer, type OfferDeps, withOffer, withOfferCeiling } from "./offer.ts";
 import { parseCall, type ParseDeps } from "./parse-call.ts";
 import { attemptRequestFor, planCall, type PlanDeps } from "./plan-call.ts";
@@ -75,7 +76,8 @@ export interface InferDeps {
 /** How often the key of a call is read again because it changed until the hold. */
 const KEY_READS_MAX = 3;
 
-export async function infer(deps: InferDeps, sent: CallInput): Promise<Response> {
+export async function infer(deps: InferDeps, received: CallInput): Promise<Response> {
+  const sent = withKeySession(received);
   rejectIfOftenAbandoned(deps.abandonedCalls, sent);
   deps.tokenCounts.rejectIfExceeded(sent.caller, sent.now);
   const expanding = expandPreset(deps.findPreset, sent);
@@ -90,7 +92,7 @@ export async function infer(deps: InferDeps, sent: CallInput): Promise<Response>
         message: "The policy or the scopes of this key changed during the call. Send it again.",
       });
     const caller = await currentCaller(deps, input);
-    response = await runParsed(deps, { ...parsed, input: { ...input, caller } });
+    response = await runParsed(deps, { ...parsed, input: withKeySession({ ...input, caller }) });
   }
   return response;
 }
@@ -126,7 +128,7 @@ async function runParsed(deps: InferDeps, parsed: ParsedCall): Promise<Response 
     ceiling: offer === undefined ? ceiling : withOfferCeiling(ceiling, offer),
     // The hold of a batch has all that an item can cost.
     holdsAll: input.batchItem !== undefined || readHoldsAll(request.json, input.headers),
-    receipt: readReceipt(request.json, input.headers) ? { quoteId: offer?.id } : undefined,
+    receipt: wantsReceipt(request, input) ? { quoteId: offer?.id } : undefined,
     attempts: [],
     untrack: deps.trackCall(),
   };
@@ -146,6 +148,12 @@ async function runParsed(deps: InferDeps, parsed: ParsedCall): Promise<Response 
     throw error;
   }
   throw fault;
+}
+
+function wantsReceipt({ json }: ParsedRequest, { caller, headers }: CallInput): boolean {
+  // Read in any case: a wrong value is an error.
+  const isAsked = readReceipt(json, headers);
+  return isAsked || caller.policy?.receipts === true || caller.signsReceipts === true;
 }
 
 /** Only a conversation has an output limit that can be lowered. */

@@ -23,7 +23,7 @@ export function routeCall(
   const toRoutedCall = (found: Candidates): RoutedCall => {
     const usable = usableCandidates(found, faultOf);
     const permitted = keepDataPolicy(usable, request, input.caller, deps);
-    const candidates = allowedCandidates(permitted, input.caller);
+    const candidates = allowedCandidates(permitted, input);
     return { input, request, statefulCall, catalog, pricedAt, candidates };
   };
   const found = findCandidates(request, input.api, input.caller, deps);

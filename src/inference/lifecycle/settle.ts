@@ -256,7 +256,7 @@ function receiptDetail(
   if (receipt === undefined || responseSha256 === undefined) return undefined;
   return {
     requestedModel: request.model,
-    requestSha256: sha256(input.text),
+    requestSha256: sha256(input.received ?? input.text),
     responseSha256,
     priceSource: model.source,
     priceChecked: model.checked,
@@ -264,7 +264,7 @@ function receiptDetail(
   };
 }
 
-export function sha256(text: string): string {
+export function sha256(text: string | Uint8Array): string {
   return createHash("sha256").update(text).digest("hex");
 }
 

@@ -12,7 +12,8 @@ create table account (
   created_by text,
   erased_at bigint,
   verified_agent text,
-  sso_required_at bigint
+  sso_required_at bigint,
+  signs_receipts integer not null default 0
 );
 
 create index account_by_creator on account (created_by);

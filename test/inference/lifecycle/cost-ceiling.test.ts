@@ -8,6 +8,7 @@ import {
   startGateway,
   type TestAccount,
 } from "../../support/gateway.ts";
+import { runExample } from "../../support/run-example.ts";
 import { STORE_KINDS } from "../../support/stores/stores.ts";
 import {
   bodyOf,
@@ -296,4 +297,12 @@ describe("a provider that may ignore the output limit of a model that reasons", 
   test("is called with the limit that fits where the model does not reason", async () => {
     expect((await call("chat", PLAIN, CEILING)).status).toBe(200);
   });
+});
+
+test("examples/cost-ceiling.ts shortens a reply, and is told what would fit", async () => {
+  const gateway = await startGateway();
+  const output = await runExample("cost-ceiling.ts", gateway.url);
+  expect(output).toMatch(/shortened: true, to \d+ tokens/);
+  expect(output).toMatch(/refused: 400, and \d+ tokens would fit/);
+  await gateway.stop();
 });

@@ -24,7 +24,7 @@ export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
   "service-levels": ["base", "store", "http", "activity", "usage", "ledger", "controls"],
   people: ["base", "store", "http", "activity", "controls"],
   accounts: ["base", "store", "http", "activity", "ledger"],
-  keys: ["base", "store", "http", "ledger", "activity", "accounts"],
+  keys: ["base", "store", "http", "ledger", "activity", "usage", "accounts"],
   scim: ["base", "store", "http", "activity", "people", "accounts", "keys"],
   sso: ["base", "store", "http", "activity", "controls", "people", "accounts", "keys", "scim"],
   presets: ["base", "store", "http", "activity"],

@@ -30,7 +30,7 @@ import { shutDownFault } from "../../upstream/failure.ts";
 import type { UpstreamReply } from "../../upstream/read-upstream-reply.ts";
 import { tooLongFault } from "../../upstream/too-long-reply.ts";
 import { transportFault } from "../../upstream/transport-fault.ts";
-import { type HeldCall, type MeteredReply, publicErrorFor } from "../call.ts";
+import { type CallInput, type HeldCall, type MeteredReply, publicErrorFor } from "../call.ts";
 import { confirmHold, storeUnavailableFault, suspendedFault } from "../hold/confirm-hold.ts";
 import { stoppedSessionFault } from "../hold/hold-faults.ts";
 import { heldCharge, settle, type SettleDeps } from "../settle.ts";
@@ -74,7 +74,7 @@ export function respondStream(
   const { relayedStream } = plan;
   const meter = meterFor(call);
   const recorder = input.idempotent === undefined ? undefined : createReplyRecorder();
-  const hash = call.receipt === undefined ? undefined : createHash("sha256");
+  const hash = call.receipt === undefined ? undefined : createSentHash(input);
   const firstTokenMs = Math.max(0, deps.now() - input.now);
   const headers = streamHeaders(call, reply, deps.now());
   const pipeline = createEventPipeline({
@@ -117,7 +117,7 @@ export function respondStream(
         ...meteredStream(meter, isServed ? settlement : { ...settlement, outcome: "budget_cut" }),
         stored: canReplay ? recorder?.reply(headers) : undefined,
         firstTokenMs,
-        responseSha256: hash?.digest("hex"),
+        responseSha256: hash?.digest(),
       });
       return isClamped ? { ...ended, isClamped } : ended;
     },
@@ -128,6 +128,24 @@ export function respondStream(
     onSent: hash && ((bytes) => hash.update(bytes)),
   });
   return markCommonHeaders(new Response(streamResponse(relay), { headers }));
+}
+
+interface SentHash {
+  readonly update: (bytes: Uint8Array) => void;
+  readonly digest: () => string;
+}
+
+/** Of the stream in the form in which its endpoint sends it. */
+function createSentHash({ sentForm }: CallInput): SentHash {
+  const hash = createHash("sha256");
+  const writer = sentForm?.stream();
+  return {
+    update: (bytes) => void hash.update(writer === undefined ? bytes : writer.push(bytes)),
+    digest: () => {
+      if (writer !== undefined) hash.update(writer.end());
+      return hash.digest("hex");
+    },
+  };
 }
 
 function costSoFar(call: HeldCall, meter: StreamMeter, now: number): string | undefined {

@@ -99,7 +99,8 @@ function withReceipt(
   { metered, text, headers }: WholeReply,
 ): MeteredReply {
   if (call.receipt === undefined) return metered;
-  const usage = usageRecordOf(call, { ...metered, responseSha256: sha256(text) }, now());
+  const responseSha256 = sha256(call.input.sentForm?.whole(text) ?? text);
+  const usage = usageRecordOf(call, { ...metered, responseSha256 }, now());
   const receipt = signReceipt(usage);
   if (receipt !== undefined) headers.set(RECEIPT_HEADER, receipt);
   return { ...metered, usage };
