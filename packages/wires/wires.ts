@@ -100,15 +100,24 @@ export {
   translateRequest,
   TRANSLATION_STEPS,
 } from "./src/passes/translate-request.ts";
-/** A web search that the gateway runs: `takeGatewayTools(request, "chat")`, and its calls in the reply. */
+/** Tools that the gateway runs: `takeGatewayTools(request, "chat", { search: true, fetch: true })`, and calls in the reply. */
 export {
+  fetchResultText,
+  type GatewayFetch,
   type GatewaySearch,
   type GatewayTools,
   searchResultText,
   takeGatewayTools,
   toolResult,
+  urlsIn,
+  writeFetch,
   writeSearchCall,
 } from "./src/passes/gateway-tools.ts";
+export type {
+  FetchCall,
+  FetchedPage,
+  FetchError,
+} from "./src/canonical/tools/canonical-web-fetch.ts";
 export type { SearchCall, SearchSource } from "./src/canonical/tools/canonical-web-search.ts";
 /** Citations in the text of a model that has none: `createLinkFinder(sources)("see [a](https://a.example)")`. */
 export { createLinkFinder } from "./src/passes/link-citations.ts";

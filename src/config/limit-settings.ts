@@ -18,7 +18,7 @@ export const LIMIT_SETTINGS: Readonly<
   POSTERN_FETCHED_FILES_PER_MINUTE: {
     defaultValue: "120",
     description:
-      "Images and documents that the gateway fetches from URLs in requests to Amazon Bedrock, per account, minute and process; 0 to fetch none.",
+      "Images and documents that the gateway fetches from URLs in requests to Amazon Bedrock, and as many web pages for models, per account, minute and process; 0 to fetch none.",
   },
   POSTERN_CONNECTIONS_PER_NETWORK: {
     defaultValue: "a quarter of the file descriptors, at most 4096; 0 in development",

@@ -12,6 +12,8 @@ import { httpUrl, usdAmount } from "./setting-schemas.ts";
 export interface WebSearchConfig extends SearchBackendSetting {
   /** What a search costs the caller. */
   readonly fee: Nano;
+  /** What a page costs that the gateway fetches; undefined if it fetches none. */
+  readonly fetchFee: Nano | undefined;
 }
 
 export const WEB_SEARCH_SETTINGS: Readonly<
@@ -31,6 +33,15 @@ export const WEB_SEARCH_SETTINGS: Readonly<
     defaultValue: "0.01",
     description: "What a search costs the caller, in US dollars.",
   },
+  POSTERN_WEB_FETCH: {
+    defaultValue: "on",
+    description:
+      "`off` if the gateway, where it searches, must not fetch web pages for models. `POSTERN_FETCHED_FILES_PER_MINUTE` limits them.",
+  },
+  POSTERN_WEB_FETCH_USD: {
+    defaultValue: "0",
+    description: "What fetching a page costs the caller, in US dollars.",
+  },
 };
 
 export const WEB_SEARCH_ENVIRONMENT = {
@@ -43,6 +54,8 @@ export const WEB_SEARCH_ENVIRONMENT = {
     .optional(),
   POSTERN_SEARCH_BASE_URL: httpUrl.optional(),
   POSTERN_SEARCH_USD: usdAmount,
+  POSTERN_WEB_FETCH: z.enum(["on", "off"], { error: "must be on or off" }).default("on"),
+  POSTERN_WEB_FETCH_USD: usdAmount,
 };
 
 const environment = z.object(WEB_SEARCH_ENVIRONMENT);
@@ -56,7 +69,9 @@ export function webSearchConfigFrom(env: Environment): { readonly webSearch?: We
   if (backend === undefined) return {};
   const apiKey: Secret | undefined = key === undefined ? undefined : secret(key);
   const baseUrl = env.POSTERN_SEARCH_BASE_URL;
-  return { webSearch: { backend, apiKey, baseUrl, fee: env.POSTERN_SEARCH_USD ?? DEFAULT_FEE } };
+  const fee = env.POSTERN_SEARCH_USD ?? DEFAULT_FEE;
+  const fetchFee = env.POSTERN_WEB_FETCH === "on" ? (env.POSTERN_WEB_FETCH_USD ?? 0n) : undefined;
+  return { webSearch: { backend, apiKey, baseUrl, fee, fetchFee } };
 }
 
 export function webSearchConfigErrors({

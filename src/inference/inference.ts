@@ -36,6 +36,7 @@ import { recordOutcome } from "./routing/provider-statistics.ts";
 import { createRoutingState, providerHealth } from "./routing/routing.ts";
 import type { RelayDeps, ShutdownSignals } from "./streaming/relay-options.ts";
 import { createSharedTimer } from "./streaming/shared-timer.ts";
+import { createFetchPage } from "./web-search/fetch-page.ts";
 import type { SearchWeb } from "./web-search/search-backends.ts";
 
 export interface InferenceDeps {
@@ -61,8 +62,9 @@ export interface InferenceDeps {
   readonly limits: () => { readonly requestsPerMinute: number; readonly openCallsPerKey: number };
   /** `perMinute` is 0 if no files are fetched. */
   readonly files: Omit<FetchFilesDeps, "limiter" | "now">;
-  /** Undefined where the gateway does not search the web. */
+  /** Undefined where the gateway does not search the web, or fetches no pages for models. */
   readonly searchWeb: SearchWeb | undefined;
+  readonly fetchesPages: boolean;
   readonly pseudonymOf: (accountId: string) => string;
   readonly sendsAnthropicUserId: boolean;
   readonly isClaimed: (accountId: string) => Promise<boolean>;
@@ -189,10 +191,14 @@ function planDepsOf(deps: InferenceDeps, shutdownSignals: ShutdownSignals): Plan
 }
 
 function toolLoopDepsOf(
-  { searchWeb, now, log }: InferenceDeps,
+  { searchWeb, fetchesPages, files, now, log }: InferenceDeps,
   { send, plan, extendHold }: Pick<ToolLoopDeps, "send" | "plan" | "extendHold">,
 ): ToolLoopDeps {
-  return { searchWeb, now, log, send, plan, extendHold };
+  const { fetchFile, perMinute } = files;
+  const fetchPage = fetchesPages && perMinute > 0 ? createFetchPage(fetchFile, now) : undefined;
+  const limiter = createRateLimiter({ perMinute: Math.max(1, perMinute), burst: perMinute });
+  const mayFetch = (accountId: string): boolean => limiter.take(accountId, now()) === 0;
+  return { searchWeb, fetchPage, mayFetch, now, log, send, plan, extendHold };
 }
 
 function settleDepsOf(

@@ -55,8 +55,9 @@ export interface Model {
   /** Kept for the prices of old records; it cannot be called. */
   readonly retired: boolean;
   readonly simulated: boolean;
-  /** The gateway searches the web for this model, because its provider does not. */
+  /** The gateway searches the web, or fetches pages, for this model, because its provider does not. */
   readonly hasGatewaySearch?: true;
+  readonly hasGatewayFetch?: true;
   /** Set by the operator: the id of a model with the same weights, or a name that several models share. */
   readonly sameAs?: string;
 }

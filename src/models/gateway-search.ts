@@ -1,4 +1,5 @@
-// The models for which the gateway searches the web: those that call functions and whose provider has no search with a price.
+// The models for which the gateway searches the web and fetches pages: those that call functions and whose provider has no such
+// tool with a price.
 
 import { type Nano, PICO_PER_NANO, type Pico } from "../base/money/money.ts";
 import type { Model } from "./catalog.ts";
@@ -8,6 +9,8 @@ import type { PriceCard, Rates } from "./price.ts";
 /** What the operator charges for each use. */
 export interface GatewayToolFees {
   readonly search: Nano;
+  /** Undefined where the gateway fetches no pages. */
+  readonly fetch: Nano | undefined;
 }
 
 export function withGatewayTools(
@@ -15,15 +18,24 @@ export function withGatewayTools(
   fees: GatewayToolFees | undefined,
 ): readonly Model[] {
   if (fees === undefined) return models;
-  return models.map((model) =>
-    needsSearch(model) ? withSearch(model, fees.search * PICO_PER_NANO) : model,
-  );
+  return models.map((model) => {
+    if (!callsFunctions(model)) return model;
+    const searching = needs(model, searches) ? withSearch(model, fees.search) : model;
+    return fees.fetch !== undefined && needs(model, fetches)
+      ? withFetch(searching, fees.fetch)
+      : searching;
+  });
 }
 
-function needsSearch({ kind, supported, retired, wires, prices, simulated }: Model): boolean {
-  if (kind !== "chat" || retired || wires.length === 0 || !supported.includes("tools"))
-    return false;
-  return simulated || !prices.some(({ card }) => searches(card));
+function callsFunctions({ kind, supported, retired, wires }: Model): boolean {
+  return kind === "chat" && !retired && wires.length > 0 && supported.includes("tools");
+}
+
+function needs(
+  { prices, simulated }: Model,
+  isRunByProvider: (card: PriceCard) => boolean,
+): boolean {
+  return simulated || !prices.some(({ card }) => isRunByProvider(card));
 }
 
 function searches({ base, requestFees }: PriceCard): boolean {
@@ -35,15 +47,33 @@ function searches({ base, requestFees }: PriceCard): boolean {
   );
 }
 
-function withSearch(model: Model, fee: Pico): Model {
-  const withFee = (rates: Rates): Rates => ({ ...rates, web_search: fee });
-  const prices = model.prices.map((dated): DatedCard => ({
+function fetches({ base }: PriceCard): boolean {
+  return base.web_fetch !== undefined;
+}
+
+function withSearch(model: Model, fee: Nano): Model {
+  const prices = withFee(model, "web_search", fee * PICO_PER_NANO);
+  return { ...model, prices, hasGatewaySearch: true };
+}
+
+function withFetch(model: Model, fee: Nano): Model {
+  const prices = withFee(model, "web_fetch", fee * PICO_PER_NANO);
+  return { ...model, prices, hasGatewayFetch: true };
+}
+
+/** The rates of a tier inherit nothing. */
+function withFee(
+  { prices }: Model,
+  meter: "web_search" | "web_fetch",
+  fee: Pico,
+): readonly DatedCard[] {
+  const added = (rates: Rates): Rates => ({ ...rates, [meter]: fee });
+  return prices.map(({ card, ...dated }) => ({
     ...dated,
     card: {
-      ...dated.card,
-      base: withFee(dated.card.base),
-      tiers: dated.card.tiers.map((tier) => ({ ...tier, rates: withFee(tier.rates) })),
+      ...card,
+      base: added(card.base),
+      tiers: card.tiers.map((tier) => ({ ...tier, rates: added(tier.rates) })),
     },
   }));
-  return { ...model, prices, hasGatewaySearch: true };
 }

@@ -35,6 +35,7 @@ import { createOwnHolds } from "../ledger/own-holds.ts";
 import { createHoldReconciler, type HoldReconciliation } from "../ledger/reconcile.ts";
 import { findRunningProcesses, type WatchOptions } from "../ledger/running-processes.ts";
 import { sweepHolds } from "../ledger/sweep.ts";
+import type { GatewayToolFees } from "../models/gateway-search.ts";
 import {
   createLiveCatalog,
   type LiveCatalog,
@@ -143,7 +144,7 @@ async function openCoreOn(store: Db, config: Config, options: CoreOptions): Prom
     now: now(),
     prices,
     file,
-    gatewayTools: config.webSearch && { search: config.webSearch.fee },
+    gatewayTools: gatewayToolFees(config),
   });
   const process = config.processName;
   const { storeWaitMs } = options;
@@ -249,4 +250,10 @@ function withoutResult(item: ItemSettlement): ItemSettlement {
     status: "errored",
     sealedResult: null,
   };
+}
+
+function gatewayToolFees({ webSearch, limits }: Config): GatewayToolFees | undefined {
+  if (webSearch === undefined) return undefined;
+  const { fee: search, fetchFee } = webSearch;
+  return { search, fetch: limits.fetchedFilesPerMinute > 0 ? fetchFee : undefined };
 }

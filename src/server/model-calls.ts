@@ -90,6 +90,7 @@ export function createModelCalls(
     limits,
     files: filesOf(config, options, bodyQuota),
     searchWeb: config.webSearch && createSearchBackend(config.webSearch),
+    fetchesPages: config.webSearch?.fetchFee !== undefined,
     pseudonymOf: createPseudonyms(master),
     sendsAnthropicUserId: config.sendsAnthropicUserId,
     isClaimed: async (accountId) => (await getAccount(db, accountId)).claimedAt !== null,

@@ -60,12 +60,14 @@ export function listSettings(config: Config): readonly Setting[] {
 
 function webSearchSettings({ webSearch }: Pick<Config, "webSearch">): readonly Setting[] {
   if (webSearch === undefined) return [["POSTERN_SEARCH", "not set"]];
-  const { backend, apiKey, baseUrl = "default", fee } = webSearch;
+  const { backend, apiKey, baseUrl = "default", fee, fetchFee } = webSearch;
   return [
     ["POSTERN_SEARCH", backend],
     ["POSTERN_SEARCH_API_KEY", isSet(apiKey)],
     ["POSTERN_SEARCH_BASE_URL", baseUrl],
     ["POSTERN_SEARCH_USD", usdText(fee)],
+    ["POSTERN_WEB_FETCH", fetchFee === undefined ? "off" : "on"],
+    ["POSTERN_WEB_FETCH_USD", fetchFee === undefined ? "-" : usdText(fetchFee)],
   ];
 }
 

@@ -30,12 +30,12 @@ import type { UpstreamReply } from "../upstream/read-upstream-reply.ts";
 import type { HeldCall } from "./call.ts";
 import {
   addUsage,
-  isSearchCall,
+  isOwnCall,
   type LoopState,
   nextTurn,
   replyIdOf,
   runCalls,
-  searchCallsOf,
+  ownCallsOf,
   sendTurn,
   startLoop,
   type ToolLoopDeps,
@@ -71,7 +71,7 @@ async function composeReply(state: LoopState, first: WholeReply): Promise<Candid
     addUsage(state, turn.readUsage(reply.json));
     const [{ parts: own, finish } = { parts: [], finish: { reason: "error" as const } }] =
       read.choices;
-    parts.push(...own.filter((one) => !isSearchCall(state, one)).map((one) => cited(state, one)));
+    parts.push(...own.filter((one) => !isOwnCall(state, one)).map((one) => cited(state, one)));
     const composed = (reason = finish.reason): CandidateResult => {
       const usage = usageOfLoop(state);
       const choices = [{ parts, finish: { ...finish, reason } }];
@@ -79,12 +79,12 @@ async function composeReply(state: LoopState, first: WholeReply): Promise<Candid
       const json = { reply: whole, usage };
       return { ok: true, reply: { ...first, json, text: JSON.stringify(json) } };
     };
-    const calls = searchCallsOf(state, own, finish.reason);
+    const calls = ownCallsOf(state, own, finish.reason);
     if (calls.length === 0) return composed();
     const { written, results } = await runCalls(state, calls);
     parts.push(...written);
     // As with tools that a provider runs: the caller's own calls end the reply.
-    if (own.some((one) => one.type === "tool_call" && !isSearchCall(state, one))) return composed();
+    if (own.some((one) => one.type === "tool_call" && !isOwnCall(state, one))) return composed();
     const continued = nextTurn(state, own, results);
     if (typeof continued === "string") return composed(continued);
     const result = await sendTurn(state, continued);
@@ -176,7 +176,7 @@ async function composeTurns(composer: Composer): Promise<void> {
         { type: "end" },
       ]);
     const { reason } = read.finish;
-    const calls = searchCallsOf(state, read.parts, reason);
+    const calls = ownCallsOf(state, read.parts, reason);
     if (calls.length === 0) return end(reason);
     // A search for a caller that has left would be paid for in vain.
     if (hasCallerLeft(state)) return end("pause");
@@ -186,7 +186,7 @@ async function composeTurns(composer: Composer): Promise<void> {
       composer,
       written.flatMap((value) => wholePart(composer.partCount++, value)),
     );
-    if (read.parts.some((one) => one.type === "tool_call" && !isSearchCall(state, one)))
+    if (read.parts.some((one) => one.type === "tool_call" && !isOwnCall(state, one)))
       return end(reason);
     const continued = hasCallerLeft(state) ? "pause" : nextTurn(state, read.parts, results);
     if (typeof continued === "string") return end(continued);
@@ -296,7 +296,7 @@ function createTurnRelay(composer: Composer): (event: CanonicalEvent) => readonl
     if (!("part" in event) || event.choice !== 0) return [];
     if (event.type === "part_start") {
       const { head } = event;
-      if (head.type === "tool_call" && isSearchCall(state, head)) {
+      if (head.type === "tool_call" && isOwnCall(state, head)) {
         hidden.add(event.part);
         return [{ type: "hidden_call", name: head.name }];
       }

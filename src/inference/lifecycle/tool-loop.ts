@@ -1,12 +1,23 @@
 // Runs the turns of a call in which the gateway searches the web: the model asks for a search as a function call, the gateway
 // runs it and sends the results as the next turn, and all turns become one reply. The call has one hold and one settlement.
 
-import type { NativePart, Part, SearchCall, SearchSource, Turn, Usage } from "@postern/wires";
+import type {
+  FetchError,
+  NativePart,
+  Part,
+  SearchCall,
+  SearchSource,
+  Turn,
+  Usage,
+} from "@postern/wires";
 import {
   FEE_METERS,
+  fetchResultText,
   searchResultText,
   toolResult,
   TOKEN_METERS,
+  urlsIn,
+  writeFetch,
   writeSearchCall,
 } from "@postern/wires";
 import { parseObject, stringIn } from "../../base/json.ts";
@@ -14,18 +25,26 @@ import type { Log } from "../../base/log.ts";
 import { limitsOf } from "../../models/catalog.ts";
 import { affordableOutput, costBound } from "../../models/price-bound.ts";
 import { tokenTotals } from "../metering/charge.ts";
-import { DEFAULT_TOOL_CALLS } from "../request/tool-bounds.ts";
+import {
+  DEFAULT_TOOL_CALLS,
+  GATEWAY_PAGE_TOKENS,
+  GATEWAY_PAGE_TOKENS_MAX,
+} from "../request/tool-bounds.ts";
 import type { PricedCandidate } from "../routing/priced-candidates.ts";
 import type { LoopTurn, ToolLoop } from "../translate/transport-plan.ts";
 import { type AttemptDeps, attemptCandidate, type CandidateResult } from "../upstream/attempt.ts";
+import type { FetchPage } from "../web-search/fetch-page.ts";
 import type { SearchWeb } from "../web-search/search-backends.ts";
 import type { HeldCall } from "./call.ts";
 import { attemptRequestFor, type PlanDeps } from "./plan-call.ts";
 import { chargeUsage } from "./reply/meter.ts";
 
 export interface ToolLoopDeps {
-  /** Undefined where the gateway does not search. */
+  /** Undefined where the gateway does not search, or fetches no pages. */
   readonly searchWeb: SearchWeb | undefined;
+  readonly fetchPage: FetchPage | undefined;
+  /** Takes one of the account's fetches of this minute. */
+  readonly mayFetch: (accountId: string) => boolean;
   readonly send: AttemptDeps;
   readonly plan: PlanDeps;
   readonly now: () => number;
@@ -51,12 +70,21 @@ export interface LoopState {
   /** The turns after the caller's. */
   readonly turns: Turn[];
   readonly sources: Map<string, SearchSource>;
-  readonly usesMax: number;
-  uses: number;
-  searches: number;
+  /** The URLs that may be fetched. */
+  readonly urls: Set<string>;
+  readonly search: ToolUses;
+  readonly fetch: ToolUses;
   turnCount: number;
   /** Of complete turns; undefined once a provider reports none. */
   usage: Usage | undefined;
+}
+
+interface ToolUses {
+  readonly name: string | undefined;
+  readonly max: number;
+  count: number;
+  /** Those with a result, which are charged. */
+  billed: number;
 }
 
 export function startLoop(
@@ -65,7 +93,14 @@ export function startLoop(
   loop: ToolLoop,
   next: PricedCandidate | undefined,
 ): LoopState {
-  const usesMax = loop.search.maxUses ?? call.estimate.toolCallsMax ?? DEFAULT_TOOL_CALLS;
+  const { search, fetch } = loop;
+  const usesOf = (tool: typeof search | typeof fetch): ToolUses => ({
+    name: tool?.name,
+    max:
+      tool === undefined ? 0 : (tool.maxUses ?? call.estimate.toolCallsMax ?? DEFAULT_TOOL_CALLS),
+    count: 0,
+    billed: 0,
+  });
   return {
     deps,
     call,
@@ -73,12 +108,17 @@ export function startLoop(
     next,
     turns: [],
     sources: new Map(),
-    usesMax: Math.min(usesMax, call.estimate.toolCallsMax ?? usesMax),
-    uses: 0,
-    searches: 0,
+    urls: new Set(fetch?.urls.flatMap(normalUrls)),
+    search: usesOf(search),
+    fetch: usesOf(fetch),
     turnCount: 1,
     usage: { tokens: {}, fees: {} },
   };
+}
+
+/** As the model may write it. */
+function normalUrls(url: string): readonly string[] {
+  return URL.canParse(url) ? [new URL(url).href] : [];
 }
 
 /** Unique in the conversation, because ids of calls derive from it. */
@@ -90,10 +130,11 @@ export function addUsage(state: LoopState, usage: Usage | undefined): void {
   state.usage = state.usage && usage && sumOf(state.usage, usage);
 }
 
-/** The usage so far, with the searches that the gateway ran. */
-export function usageOfLoop({ usage, searches }: LoopState): Usage | undefined {
-  if (usage === undefined || searches === 0) return usage;
-  return { ...usage, fees: { ...usage.fees, web_search: searches } };
+/** The usage so far, with the tools that the gateway ran. */
+export function usageOfLoop({ usage, search, fetch }: LoopState): Usage | undefined {
+  if (usage === undefined) return usage;
+  const run = { web_search: search.billed, web_fetch: fetch.billed };
+  return { ...usage, fees: sumOfMeters(FEE_METERS, usage.fees, run) };
 }
 
 function sumOf(left: Usage, right: Usage): Usage {
@@ -122,21 +163,26 @@ function sumOfMeters<M extends string>(
   return sum;
 }
 
-export function isSearchCall({ loop }: LoopState, part: { readonly type: string }): boolean {
-  return part.type === "tool_call" && "name" in part && part.name === loop.search.name;
+/** Whether the gateway runs the call. */
+export function isOwnCall(
+  { search, fetch }: LoopState,
+  part: { readonly type: string; readonly name?: string | undefined },
+): boolean {
+  if (part.type !== "tool_call" || part.name === undefined) return false;
+  return part.name === search.name || part.name === fetch.name;
 }
 
 /** Replies that are cut or refused have no complete calls. */
 const RUNS_CALLS: ReadonlySet<string> = new Set(["tool_calls", "stop", "pause"]);
 
-/** The searches that a finished turn asks for. */
-export function searchCallsOf(
+/** The calls of a finished turn that the gateway runs. */
+export function ownCallsOf(
   state: LoopState,
   parts: readonly Part[],
   reason: string,
 ): readonly ToolCall[] {
   if (!RUNS_CALLS.has(reason)) return [];
-  return parts.filter((part): part is ToolCall => isSearchCall(state, part));
+  return parts.filter((part): part is ToolCall => isOwnCall(state, part));
 }
 
 interface RanCalls {
@@ -149,48 +195,98 @@ export async function runCalls(state: LoopState, calls: readonly ToolCall[]): Pr
   const written: NativePart[] = [];
   const results: Part[] = [];
   for (const call of calls) {
-    const { found, text } = await runSearch(state, call);
     const id = `${replyIdOf(state)
       .replaceAll(/[^A-Za-z0-9]/g, "")
       .slice(-24)}_${results.length}`;
-    written.push(...writeSearchCall(state.loop.api, found, id));
+    const run = call.name === state.fetch.name ? runFetch : runSearch;
+    const { parts, text } = await run(state, call, id);
+    written.push(...parts);
     results.push(toolResult(call, text));
   }
   return { written, results };
 }
 
-async function runSearch(
-  state: LoopState,
-  call: ToolCall,
-): Promise<{ readonly found: SearchCall; readonly text: string }> {
-  const { deps, loop, sources: known } = state;
-  const query = stringIn(parseObject(call.arguments)?.["query"])?.trim().slice(0, QUERY_MAX_LENGTH);
-  const failed = (error: NonNullable<SearchCall["error"]>, text: string) => ({
-    found: { queries: query === undefined ? [] : [query], sources: [], error },
+interface RanCall {
+  /** The call in the form of the caller's API. */
+  readonly parts: readonly NativePart[];
+  /** What the model reads. */
+  readonly text: string;
+}
+
+async function runSearch(state: LoopState, call: ToolCall, id: string): Promise<RanCall> {
+  const { deps, loop, sources: known, search } = state;
+  const query = argumentOf(call, "query")?.slice(0, QUERY_MAX_LENGTH);
+  const written = (found: Omit<SearchCall, "queries">, text: string): RanCall => ({
+    parts: writeSearchCall(loop.api, { ...found, queries: query === undefined ? [] : [query] }, id),
     text,
   });
-  if (query === undefined || query === "")
-    return failed("invalid_tool_input", "The search needs a `query`.");
-  if (state.uses >= state.usesMax || deps.searchWeb === undefined)
+  const failed = (error: NonNullable<SearchCall["error"]>, text: string): RanCall =>
+    written({ sources: [], error }, text);
+  if (query === undefined) return failed("invalid_tool_input", "The search needs a `query`.");
+  if (search.count >= search.max || loop.search === undefined || deps.searchWeb === undefined)
     return failed("max_uses_exceeded", "No more searches are allowed in this reply.");
-  state.uses += 1;
+  search.count += 1;
   try {
-    const signal = state.call.input.signal;
     const { allowedDomains, blockedDomains, country } = loop.search;
-    const sources = await deps.searchWeb({
-      query,
-      allowedDomains,
-      blockedDomains,
-      country,
-      signal,
-    });
-    state.searches += 1;
-    for (const source of sources) known.set(source.url, source);
-    return { found: { queries: [query], sources }, text: searchResultText(sources) };
+    const { signal } = state.call.input;
+    const wanted = { query, allowedDomains, blockedDomains, country, signal };
+    const sources = await deps.searchWeb(wanted);
+    search.billed += 1;
+    for (const source of sources) {
+      known.set(source.url, source);
+      state.urls.add(source.url);
+    }
+    return written({ sources }, searchResultText(sources));
   } catch (cause) {
     deps.log.warn("web search failed", { request_id: state.call.input.requestId, cause });
     return failed("unavailable", "The search failed. Answer without it, or try another query.");
   }
+}
+
+const FETCH_PROBLEMS: Readonly<Record<FetchError, string>> = {
+  invalid_tool_input: "The fetch needs a `url`.",
+  url_not_allowed:
+    "This URL may not be fetched: only URLs that the user named or that a search returned, at domains that the user allows.",
+  url_not_accessible: "The page could not be fetched.",
+  unsupported_content_type: "The page is not text.",
+  max_uses_exceeded: "No more pages may be fetched in this reply.",
+  unavailable: "No page can be fetched now.",
+};
+
+async function runFetch(state: LoopState, call: ToolCall, id: string): Promise<RanCall> {
+  const { deps, loop, fetch, urls } = state;
+  const [url = ""] = normalUrls(argumentOf(call, "url") ?? "");
+  const failed = (error: FetchError): RanCall => ({
+    parts: writeFetch(loop.api, { url, error }, id),
+    text: FETCH_PROBLEMS[error],
+  });
+  if (url === "") return failed("invalid_tool_input");
+  if (fetch.count >= fetch.max || loop.fetch === undefined || deps.fetchPage === undefined)
+    return failed("max_uses_exceeded");
+  // Otherwise a page could have the model send what it has read to any server.
+  if (!urls.has(url)) return failed("url_not_allowed");
+  fetch.count += 1;
+  const { allowedDomains, blockedDomains, maxContentTokens = GATEWAY_PAGE_TOKENS } = loop.fetch;
+  const { signal, caller } = state.call.input;
+  const fetched = await deps.fetchPage({
+    url,
+    allowedDomains,
+    blockedDomains,
+    maxTokens: Math.min(maxContentTokens, GATEWAY_PAGE_TOKENS_MAX),
+    signal,
+    mayRequest: () => deps.mayFetch(caller.accountId),
+  });
+  if ("error" in fetched) return failed(fetched.error);
+  fetch.billed += 1;
+  const { page } = fetched;
+  for (const found of urlsIn(page.text).flatMap(normalUrls)) urls.add(found);
+  state.sources.set(url, { url, title: page.title, content: page.text });
+  return { parts: writeFetch(loop.api, { url, page }, id), text: fetchResultText(page) };
+}
+
+function argumentOf(call: ToolCall, name: string): string | undefined {
+  const value = stringIn(parseObject(call.arguments)?.[name])?.trim();
+  return value === "" ? undefined : value;
 }
 
 /** The next request, or why there is none: the hold or the output limit does not cover it, or the model searches on and on. */
@@ -201,14 +297,18 @@ export function nextTurn(
 ): LoopTurn | "length" | "pause" {
   const { loop, turns, deps, call } = state;
   turns.push({ role: "assistant", parts: answered }, { role: "tool", parts: results });
-  if (state.turnCount > state.usesMax) return "pause";
+  const usesMax = state.search.max + state.fetch.max;
+  if (state.turnCount > usesMax) return "pause";
   const outputMax = outputLeft(state);
   if (outputMax < OUTPUT_MIN_TOKENS) return "length";
   state.turnCount += 1;
   deps.extendHold(call.input.requestId);
-  // The hold covers as many turns as searches, and one to answer.
-  const maySearch = state.uses < state.usesMax && state.turnCount <= state.usesMax;
-  return loop.continueWith(turns, { outputMax, maySearch });
+  // The hold covers as many turns as uses, and one to answer.
+  const isLast = state.turnCount > usesMax;
+  const exhausted = [state.search, state.fetch].flatMap(({ name, max, count }) =>
+    name !== undefined && (isLast || count >= max) ? [name] : [],
+  );
+  return loop.continueWith(turns, { outputMax, exhausted: new Set(exhausted) });
 }
 
 /** What the output limit and the hold leave for another turn. */

@@ -22,7 +22,7 @@ export interface FileRequest {
   readonly kind: FileKind;
   readonly signal: AbortSignal;
   /** Called before each request, also that of a redirect. An error that it throws ends the fetch. */
-  readonly onRequest: () => void;
+  readonly onRequest: (url: string) => void;
   readonly onBytes: (bytes: number) => void;
 }
 
@@ -53,7 +53,7 @@ async function fetchFile(deps: FetchFileDeps, request: FileRequest): Promise<Fet
     const endpoint = parseEndpoint(url, deps.allowLoopback === true);
     if (typeof endpoint === "string")
       return failedFile(`could not be fetched: its URL ${endpoint}`);
-    onRequest();
+    onRequest(url);
     const reply = await getPublicUrl({
       ...rest,
       endpoint,

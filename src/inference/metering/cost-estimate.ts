@@ -18,6 +18,7 @@ import type { Provider } from "../providers/providers.ts";
 import { commonForm } from "../request/common-form.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
 import {
+  asksForFetch,
   asksForSearch,
   DEFAULT_TOOL_CALLS,
   gatewayToolBounds,
@@ -104,7 +105,7 @@ export function estimateCost(
   };
   const boundsFor = (calls: number): ToolBounds =>
     isGatewayRun
-      ? gatewayToolBounds(commonForm(original), calls)
+      ? gatewayToolBounds(commonForm(original), calls, model)
       : toolBounds(commonForm(original), calls, kept);
   const request = hasTools(original)
     ? Object.assign({}, original, boundsFor(DEFAULT_TOOL_CALLS))
@@ -128,10 +129,14 @@ export function estimateCost(
 /** The gateway keeps every limit of the tools that it runs itself. */
 function isRunByGateway(
   request: ParsedRequest,
-  { hasGatewaySearch }: Model,
+  { hasGatewaySearch, hasGatewayFetch }: Model,
   { byok }: EstimateContext,
 ): boolean {
-  return hasGatewaySearch === true && !byok && asksForSearch(request);
+  if (byok) return false;
+  return (
+    (hasGatewaySearch === true && asksForSearch(request)) ||
+    (hasGatewayFetch === true && asksForFetch(request))
+  );
 }
 
 /** The most that the call can cost once the provider has run its tools so often. */

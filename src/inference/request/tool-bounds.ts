@@ -77,6 +77,8 @@ export const CONTAINER_GIGABYTES: ReadonlyMap<unknown, number> = new Map([
 export interface KeptLimits {
   readonly max_tool_calls: boolean;
   readonly max_uses: boolean;
+  /** What one search adds to the prompt at most. */
+  readonly searchTokens?: number;
 }
 
 const ALL_LIMITS: KeptLimits = { max_tool_calls: true, max_uses: true };
@@ -94,20 +96,37 @@ export function toolBounds(
   return {
     fees: maxFees(tools, json, callsMax),
     toolTokens: tools.reduce((sum, tool) => sum + descriptionTokens(tool), 0),
-    ...toolReads(tools, json, callsMax),
+    ...toolReads(tools, json, callsMax, kept.searchTokens),
     advisors: advisorsOf(json),
     containers: containersOf(tools),
   };
 }
 
-/** The same where the gateway runs the searches. */
-export function gatewayToolBounds(request: JsonObject, callsMax = DEFAULT_TOOL_CALLS): ToolBounds {
+/** The most that the model reads of a page that the gateway fetches; without a limit of the caller, less. */
+export const GATEWAY_PAGE_TOKENS_MAX = 100_000;
+export const GATEWAY_PAGE_TOKENS = 16_000;
+
+/** The same where the gateway runs searches, fetches or both. */
+export function gatewayToolBounds(
+  request: JsonObject,
+  callsMax: number,
+  { hasGatewaySearch, hasGatewayFetch }: { hasGatewaySearch?: true; hasGatewayFetch?: true },
+): ToolBounds {
   const { tools: listed } = request;
-  const tools = Array.isArray(listed) ? listed.map(withOwnLimit) : listed;
-  const bounds = toolBounds({ ...request, tools }, callsMax);
-  return bounds.tokensPerToolCall === TOKENS_PER_SEARCH
-    ? { ...bounds, tokensPerToolCall: GATEWAY_SEARCH_TOKENS }
-    : bounds;
+  const tools = Array.isArray(listed)
+    ? listed.map((tool: unknown) =>
+        hasGatewayFetch === true ? withPageLimit(withOwnLimit(tool)) : withOwnLimit(tool),
+      )
+    : listed;
+  const searchTokens = hasGatewaySearch === true ? GATEWAY_SEARCH_TOKENS : TOKENS_PER_SEARCH;
+  return toolBounds({ ...request, tools }, callsMax, { ...ALL_LIMITS, searchTokens });
+}
+
+function withPageLimit(tool: unknown): unknown {
+  if (!isObject(tool) || feeOfTool(tool) !== "web_fetch") return tool;
+  const { max_content_tokens: limit } = tool;
+  const kept = isCount(limit) ? Math.min(limit, GATEWAY_PAGE_TOKENS_MAX) : GATEWAY_PAGE_TOKENS;
+  return { ...tool, max_content_tokens: kept };
 }
 
 /** OpenRouter's tool has its limit among its parameters. */
@@ -153,6 +172,10 @@ function maxFees(
 /** The meters of web searches, by the names of the APIs that callers use. */
 export const SEARCH_METERS = ["web_search", "web_search_preview", "grounding"] as const;
 
+export function asksForFetch({ fees }: Pick<ToolBounds, "fees">): boolean {
+  return fees.web_fetch !== undefined;
+}
+
 export function asksForSearch({ fees }: Pick<ToolBounds, "fees">): boolean {
   return fees !== NO_FEES && SEARCH_METERS.some((meter) => fees[meter] !== undefined);
 }
@@ -161,12 +184,17 @@ type ToolReads = Pick<ToolBounds, "toolCalls" | "tokensPerToolCall" | "openToolL
 
 const NO_READS: ToolReads = { toolCalls: 0, tokensPerToolCall: 0, openToolLimit: undefined };
 
-function toolReads(tools: readonly JsonObject[], json: JsonObject, callsMax: number): ToolReads {
+function toolReads(
+  tools: readonly JsonObject[],
+  json: JsonObject,
+  callsMax: number,
+  searchTokens = TOKENS_PER_SEARCH,
+): ToolReads {
   const providerTools = tools.filter(isProviderRun);
   const hasServers = hasMcpServers(json);
   const passes = extraPasses(json);
-  const sizes = providerTools.map(resultTokens);
-  if (hasSearchOption(json)) sizes.push(TOKENS_PER_SEARCH);
+  const sizes = providerTools.map((tool) => resultTokens(tool, searchTokens));
+  if (hasSearchOption(json)) sizes.push(searchTokens);
   if (hasServers) sizes.push(undefined);
   if (sizes.length === 0 && passes === 0) return NO_READS;
   const open = providerTools.filter(({ max_uses: uses }) => !isCount(uses));
@@ -289,8 +317,11 @@ function isLimitedByUses({ type }: JsonObject): boolean {
 /** Tools that the Messages API limits by `max_uses`. */
 export const LIMITED_BY_USES = /^web_(search|fetch)/;
 
-function resultTokens({ type, max_content_tokens: limit }: JsonObject): number | undefined {
-  if (typeof type === "string" && /search/.test(type)) return TOKENS_PER_SEARCH;
+function resultTokens(
+  { type, max_content_tokens: limit }: JsonObject,
+  searchTokens: number,
+): number | undefined {
+  if (typeof type === "string" && /search/.test(type)) return searchTokens;
   if (typeof type === "string" && type.startsWith("image_generation")) return TOKENS_PER_IMAGE;
   return isCount(limit) ? limit : undefined;
 }

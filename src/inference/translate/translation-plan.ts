@@ -24,7 +24,7 @@ import { errorObject } from "../../base/error-body.ts";
 import { invalid } from "../../base/fault.ts";
 import { abilitiesOf } from "../../models/model-abilities.ts";
 import type { UpstreamWire } from "../providers/providers.ts";
-import { asksForSearch } from "../request/tool-bounds.ts";
+import { asksForFetch, asksForSearch } from "../request/tool-bounds.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import {
   rejectCanonicalReferences,
@@ -53,7 +53,9 @@ export function translationPlan(input: PlanInput, api: StreamingApi): TransportP
   const read = canonicalRequestFor(input, api);
   const canonical = input.files === undefined ? read : withFetchedFiles(read, input.files);
   rejectCanonicalReferences(canonical, destinationOf(credential, wires[0]));
-  const tools = runsGatewayTools(input) ? takeGatewayTools(canonical, api) : undefined;
+  const offered = gatewayToolsOf(input);
+  const tools =
+    offered.search || offered.fetch ? takeGatewayTools(canonical, api, offered) : undefined;
   return tools === undefined
     ? planOf(input, checkedTranslation(input, api, canonical))
     : loopPlan(input, api, tools);
@@ -72,19 +74,25 @@ function checkedTranslation(
   return { ...chosen, api, canonical };
 }
 
-/** Whether the gateway runs the searches of this call, because the provider does not. */
-export function runsGatewayTools({
+/** The tools of this call that the gateway runs, because the provider does not. */
+export function gatewayToolsOf({
   request,
   candidate: { model, credential },
-}: Pick<PlanInput, "request" | "candidate">): boolean {
-  return model.hasGatewaySearch === true && !credential.byok && asksForSearch(request);
+}: Pick<PlanInput, "request" | "candidate">): Parameters<typeof takeGatewayTools>[2] {
+  return {
+    search: !credential.byok && model.hasGatewaySearch === true && asksForSearch(request),
+    fetch: !credential.byok && model.hasGatewayFetch === true && asksForFetch(request),
+  };
 }
 
 /** The first turn's request, and the reply that is composed of the replies of all turns. */
 function loopPlan(input: PlanInput, api: StreamingApi, tools: GatewayTools): TransportPlan {
   if (input.request.choices > 1)
-    throw invalid("n", "`n` must be 1 for a call in which the gateway searches the web.");
-  const { request: canonical, search, losses } = tools;
+    throw invalid(
+      "n",
+      "`n` must be 1 for a call in which the gateway searches the web or fetches pages.",
+    );
+  const { request: canonical, search, fetch, losses } = tools;
   const first = checkedTranslation(input, api, canonical);
   const { written } = first;
   const withLosses = { ...first, written: { ...written, losses: [...losses, ...written.losses] } };
@@ -112,6 +120,7 @@ function loopPlan(input: PlanInput, api: StreamingApi, tools: GatewayTools): Tra
     loop: {
       api,
       search,
+      fetch,
       outputMax: canonical.maxOutputTokens,
       first: turnOf(first),
       continueWith: (turns, limits) =>
@@ -122,9 +131,9 @@ function loopPlan(input: PlanInput, api: StreamingApi, tools: GatewayTools): Tra
 
 /** A choice that forces a call applies to the first turn alone. */
 function laterRequest(
-  { request, search }: GatewayTools,
+  { request }: GatewayTools,
   added: readonly Turn[],
-  { outputMax, maySearch }: TurnLimits,
+  { outputMax, exhausted }: TurnLimits,
 ): CanonicalRequest {
   const { toolChoice, turns, tools = [] } = request;
   const isForced = toolChoice?.type === "required" || toolChoice?.type === "tool";
@@ -134,9 +143,9 @@ function laterRequest(
     maxOutputTokens: outputMax,
     toolChoice: isForced ? undefined : toolChoice,
   };
-  if (maySearch) return later;
-  // The caller's own tools stay. Without any, the function stays, because the conversation has its calls.
-  const others = tools.filter(({ name }) => name !== search.name);
+  if (exhausted.size === 0) return later;
+  // Other tools stay. Without any, the function stays, because the conversation has its calls.
+  const others = tools.filter(({ name }) => !exhausted.has(name));
   return others.length === 0
     ? { ...later, toolChoice: { type: "none" } }
     : { ...later, tools: others };

@@ -2,6 +2,7 @@
 
 import {
   type FetchedFiles,
+  type GatewayFetch,
   type GatewaySearch,
   type StreamForm,
   type StreamMeter,
@@ -48,7 +49,8 @@ export interface TransportPlan {
 /** The turns of a call in which the gateway runs tools. */
 export interface ToolLoop {
   readonly api: StreamingApi;
-  readonly search: GatewaySearch;
+  readonly search: GatewaySearch | undefined;
+  readonly fetch: GatewayFetch | undefined;
   /** The output limit of the whole call; undefined for that of the model. */
   readonly outputMax: number | undefined;
   readonly first: LoopTurn;
@@ -58,8 +60,8 @@ export interface ToolLoop {
 
 export interface TurnLimits {
   readonly outputMax: number;
-  /** Whether the model may search again. */
-  readonly maySearch: boolean;
+  /** The functions that the model may not call again. */
+  readonly exhausted: ReadonlySet<string>;
 }
 
 /** A request to the provider within a loop, and how its reply is read. */

@@ -215,7 +215,7 @@ function matchesDomain({ hostname, pathname }: URL, entry: string): boolean {
 }
 
 /** Cuts at a whole character. */
-function cutBytes(text: string, max: number): string {
+export function cutBytes(text: string, max: number): string {
   const bytes = Buffer.from(text);
   if (bytes.length <= max) return text;
   return bytes

@@ -82,6 +82,7 @@ function createHarness(
       perMinute: 0,
     },
     searchWeb: undefined,
+    fetchesPages: false,
     pseudonymOf: () => "pseudonym",
     sendsAnthropicUserId: false,
     isClaimed: async () => false,

@@ -154,7 +154,7 @@ const SETTING_SECTIONS: readonly (readonly [title: string, names: RegExp])[] = [
     "Models and providers",
     /^POSTERN_(MODELS|PRICES|ALLOW|ANTHROPIC|REQUEST_TIMEOUT|STREAM)_|^(VERTEX|BEDROCK)_/,
   ],
-  ["Web search", /^POSTERN_SEARCH(_|$)/],
+  ["Web search", /^POSTERN_(SEARCH|WEB_FETCH)(_|$)/],
   [
     "New accounts and claims",
     /^POSTERN_(ACCOUNTS|GRANT|PROOF_OF_WORK|VERIFIED_AGENTS|CLAIM|CLAIMS)(_|$)/,

@@ -254,7 +254,7 @@ export const INFERENCE_LAW: Readonly<Record<string, readonly string[]>> = {
   translate: ["providers", "request", "shared-account", "metering", "routing", "upstream"],
   streaming: ["request", "metering", "translate", "upstream"],
   media: ["request", "metering"],
-  "web-search": [],
+  "web-search": ["media"],
   lifecycle: [
     "providers",
     "request",

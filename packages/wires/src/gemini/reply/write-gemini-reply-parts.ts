@@ -12,7 +12,7 @@ import type {
 } from "../../canonical/canonical-parts.ts";
 import type { CanonicalRequest } from "../../canonical/canonical-request.ts";
 import { encodeBlob } from "../../canonical/reasoning-blobs.ts";
-import { arrayIn, isObject, type JsonObject, parseObject } from "../../json-fields.ts";
+import { arrayIn, isObject, type JsonObject, parseObject, objectIn } from "../../json-fields.ts";
 import { SEARCH_QUERIES_FIELD } from "../gemini-web-search.ts";
 
 /** The field of a custom tool's free text, since the functions of this API take objects. */
@@ -113,9 +113,16 @@ function isMetadata(value: JsonObject, metadata: CandidateMetadata): boolean {
   if (value["searchEntryPoint"] !== undefined)
     metadata.fields["searchEntryPoint"] = value["searchEntryPoint"];
   else if (value["urlContextMetadata"] !== undefined)
-    metadata.urlContext = value["urlContextMetadata"];
+    metadata.urlContext = joinedPages(metadata.urlContext, value["urlContextMetadata"]);
   else return false;
   return true;
+}
+
+/** Pages of several fetches are one list. */
+function joinedPages(earlier: unknown, added: unknown): unknown {
+  const [first, second] = [earlier, added].map((one) => objectIn(one)?.["urlMetadata"]);
+  if (!Array.isArray(first) || !Array.isArray(second)) return added;
+  return { ...objectIn(added), urlMetadata: [...arrayIn(first), ...arrayIn(second)] };
 }
 
 interface CitedText {

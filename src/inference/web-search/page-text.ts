@@ -1,0 +1,84 @@
+// The text of an HTML page for a model: without scripts, styles and markup, with line breaks, links and the title.
+
+import type { FetchedPage } from "@postern/wires";
+
+const HIDDEN = "script, style, noscript, template, svg, iframe";
+const BLOCKS =
+  "p, div, section, article, header, footer, main, aside, nav, ul, ol, li, table, tr, pre, blockquote, h1, h2, h3, h4, h5, h6, br, hr";
+const TITLE_MAX_LENGTH = 300;
+
+export function htmlToPage(html: string): FetchedPage {
+  const pieces: string[] = [];
+  let title = "";
+  let hiddenDepth = 0;
+  let titleDepth = 0;
+  new HTMLRewriter()
+    .on(HIDDEN, {
+      element(element) {
+        hiddenDepth += 1;
+        element.onEndTag(() => {
+          hiddenDepth -= 1;
+        });
+      },
+    })
+    .on("title", {
+      element(element) {
+        titleDepth += 1;
+        element.onEndTag(() => {
+          titleDepth -= 1;
+        });
+      },
+    })
+    .on(BLOCKS, { element: () => void pieces.push("\n") })
+    .on("td, th", { element: () => void pieces.push(" ") })
+    .on("a[href^='http']", {
+      element(element) {
+        const url = element.getAttribute("href") ?? "";
+        element.onEndTag(() => void pieces.push(` (${url})`));
+      },
+    })
+    .onDocument({
+      text({ text }) {
+        if (titleDepth > 0) title += text;
+        else if (hiddenDepth === 0) pieces.push(text);
+      },
+    })
+    .transform(html);
+  const text = tidied(pieces.join(""));
+  const heading = tidied(title).slice(0, TITLE_MAX_LENGTH);
+  return heading === "" ? { text } : { text, title: heading };
+}
+
+function tidied(text: string): string {
+  return withoutEntities(text)
+    .split("\n")
+    .map((line) => line.replaceAll(/\s+/g, " ").trim())
+    .filter((line) => line !== "")
+    .join("\n");
+}
+
+const ENTITIES: Readonly<Record<string, string>> = {
+  amp: "&",
+  lt: "<",
+  gt: ">",
+  quot: '"',
+  apos: "'",
+  nbsp: " ",
+  ndash: "–",
+  mdash: "—",
+  hellip: "…",
+  copy: "©",
+  euro: "€",
+};
+const CODE_POINT_MAX = 0x10_ff_ff;
+
+function withoutEntities(text: string): string {
+  return text.replaceAll(/&(?:#(\d{1,7})|#x([\da-f]{1,6})|([a-z]{2,6}));/gi, (whole, ...found) => {
+    const [decimal, hex, name] = found.map((one: unknown) =>
+      typeof one === "string" ? one : undefined,
+    );
+    if (name !== undefined) return ENTITIES[name.toLowerCase()] ?? whole;
+    const code = decimal === undefined ? parseInt(hex ?? "", 16) : Number(decimal);
+    return code <= CODE_POINT_MAX ? String.fromCodePoint(code) : whole;
+  });
+}
