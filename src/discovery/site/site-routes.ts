@@ -2,9 +2,9 @@
 
 import { readFileSync } from "node:fs";
 import { z } from "zod";
-import claimOwner from "../../../docs/images/claim-owner.png" with { type: "file" };
-import claimReviewPhone from "../../../docs/images/claim-review-phone.png" with { type: "file" };
-import claimReview from "../../../docs/images/claim-review.png" with { type: "file" };
+import claimOwner from "../../../docs/images/claim-owner.webp" with { type: "file" };
+import claimReviewPhone from "../../../docs/images/claim-review-phone.webp" with { type: "file" };
+import claimReview from "../../../docs/images/claim-review.webp" with { type: "file" };
 import consoleBilling from "../../../docs/images/console-billing.webp" with { type: "file" };
 import consoleBudgets from "../../../docs/images/console-budgets.webp" with { type: "file" };
 import consoleCall from "../../../docs/images/console-call.webp" with { type: "file" };
@@ -191,9 +191,9 @@ function htmlDocument(html: string): CachedDocument {
 
 // The images of the written pages, by file name. `with { type: "file" }` puts them into the executable.
 const SITE_IMAGES: Readonly<Record<string, string>> = {
-  "claim-owner.png": claimOwner,
-  "claim-review-phone.png": claimReviewPhone,
-  "claim-review.png": claimReview,
+  "claim-owner.webp": claimOwner,
+  "claim-review-phone.webp": claimReviewPhone,
+  "claim-review.webp": claimReview,
   "console-billing.webp": consoleBilling,
   "console-budgets.webp": consoleBudgets,
   "console-call.webp": consoleCall,

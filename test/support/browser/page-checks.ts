@@ -31,7 +31,7 @@ const AXE_SOURCE = readFileSync(
 );
 const AXE_TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
 
-async function findAccessibilityIssues(page: Page): Promise<readonly string[]> {
+export async function findAccessibilityIssues(page: Page): Promise<readonly string[]> {
   // The CSP of the page blocks script elements, but not what the driver evaluates.
   if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(AXE_SOURCE);
   return await page.evaluate(async (tags) => {

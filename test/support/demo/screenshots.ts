@@ -1,13 +1,13 @@
 // Takes screenshots of pages with demonstration data.
 //   npm run screenshots             the images of README and docs, into docs/images
-//   npm run screenshots -- FOLDER   every page on a desktop and a phone, in light and dark mode
+//   npm run screenshots -- FOLDER   every page on a desktop and a phone, in light and dark mode, with its accessibility findings
 
 import { mkdirSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import type { Browser, Page } from "playwright-core";
 import { signInOperator } from "../../operator/harness.ts";
 import { type DisplayMode, launchBrowser, openWindow, SCREEN_SIZES } from "../browser/chromium.ts";
-import { DISPLAY_MODES } from "../browser/page-checks.ts";
+import { DISPLAY_MODES, findAccessibilityIssues } from "../browser/page-checks.ts";
 import { type Gateway, startGateway } from "../gateway.ts";
 import {
   authorizePath,
@@ -99,7 +99,8 @@ const PAGES: readonly PageTarget[] = [
   ],
   consoleTarget("usage-by-label", "/usage?by=label"),
   consoleTarget("revoke", "/keys?ask=all"),
-  ["claim", (demo, gateway) => claimPath(gateway, demo)],
+  ["claim-review", (demo, gateway) => claimPath(gateway, demo)],
+  ["claim-owner", (demo, gateway) => claimPath(gateway, demo)],
   ["claim-code", () => "/claim"],
   ["device", (_, gateway) => devicePath(gateway)],
   ["mcp-sign-in", (_, gateway) => authorizePath(gateway)],
@@ -144,6 +145,9 @@ const DOCUMENT_IMAGES: readonly (readonly [page: string, mode: DisplayMode])[] =
   ["models", { screen: "desktop", scheme: "light" }],
   ["model", { screen: "desktop", scheme: "dark" }],
   ["operator-report", { screen: "desktop", scheme: "light" }],
+  ["claim-review", { screen: "desktop", scheme: "light" }],
+  ["claim-review-phone", { screen: "phone", scheme: "light" }],
+  ["claim-owner", { screen: "desktop", scheme: "light" }],
   // Last, because it creates a key and a call.
   ["console-playground", { screen: "desktop", scheme: "dark" }],
 ];
@@ -186,7 +190,7 @@ try {
 
 async function takeDocumentImages(demo: Demo, cookies: readonly string[]): Promise<void> {
   for (const [page, mode] of DOCUMENT_IMAGES) {
-    const target = PAGES.find(([name]) => name === page)?.[1];
+    const target = PAGES.find(([name]) => name === page.replace(/-phone$/, ""))?.[1];
     if (target === undefined) throw new Error(`no page ${page}`);
     const file = path.join(IMAGES_DIR, `${page}.webp`);
     await takeScreenshot({ browser, gateway, cookies }, await target(demo, gateway), {
@@ -233,7 +237,11 @@ async function takeScreenshot(
   if (response?.status() !== status)
     throw new Error(`${target}: ${response?.status() ?? "no response"}`);
   if (file.includes("console-playground")) await runPlayground(page);
+  if (file.includes("claim-owner")) await takeOver(page);
   if (fullPage) {
+    const isChecked = (mode.screen === "desktop") === (mode.scheme === "light");
+    for (const issue of isChecked ? await findAccessibilityIssues(page) : [])
+      process.stdout.write(`${path.basename(file)}: ${issue}\n`);
     const { width } = SCREEN_SIZES[mode.screen];
     const height = await page.evaluate(() => document.documentElement.scrollHeight);
     const clip = { x: 0, y: 0, width, height: Math.min(height, HEIGHT_MAX) };
@@ -241,10 +249,30 @@ async function takeScreenshot(
   } else {
     // Playwright itself writes no WebP, which is half as large as PNG.
     const session = await page.context().newCDPSession(page);
-    const { data } = await session.send("Page.captureScreenshot", { format: "webp", quality: 82 });
+    const clip = await narrowPage(page);
+    const { data } = await session.send("Page.captureScreenshot", {
+      format: "webp",
+      quality: 82,
+      ...(clip === undefined ? {} : { clip, captureBeyondViewport: true }),
+    });
     writeFileSync(file, Buffer.from(data, "base64"));
   }
   await close();
+}
+
+/** The box of a page of one column, which is narrower than the window; undefined for others. */
+function narrowPage(page: Page) {
+  return page.evaluate(() => {
+    if (!document.body.matches(".plain:not(.wide)")) return undefined;
+    const { x, width } = document.body.getBoundingClientRect();
+    return { x, y: 0, width, height: document.documentElement.scrollHeight, scale: 1 };
+  });
+}
+
+async function takeOver(page: Page): Promise<void> {
+  await page.getByLabel("Limit in US dollars").first().fill("5");
+  await page.getByRole("button", { name: "Take over the account" }).click();
+  await page.getByRole("heading", { name: "The account is yours" }).waitFor();
 }
 
 /** A call with its reply, figures and code. The simulator repeats the message. */
