@@ -162,7 +162,7 @@ describe.each(STORE_KINDS)("keys of a developer on %s", (store) => {
     expect((await visitPage(gateway, path, developer, form)).status).toBe(403);
     expect((await visitPage(gateway, path, owner, form)).status).toBe(303);
     const page = `${path}?ask=change&person=${developer.personId}`;
-    expect((await visitPage(gateway, page, owner)).text).toContain("Allowance (USD, optional)");
+    expect((await visitPage(gateway, page, owner)).text).toContain("Allowance (USD)");
     expect((await visitPage(gateway, path, owner)).text).toContain("$3.00");
     const viewer = { ...form, role: "viewer", allowance_usd: "" };
     expect((await visitPage(gateway, path, owner, viewer)).status).toBe(303);

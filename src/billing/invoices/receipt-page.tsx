@@ -7,6 +7,7 @@ import { utcDay } from "../../base/time.ts";
 import { APP_SCRIPT } from "../../http/pages/assets.ts";
 import { Details } from "../../http/pages/components/content.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
+import { operatorLinks } from "../../http/pages/operator-links.ts";
 import type { OperatorDetails } from "../billing-deps.ts";
 import type { Payment } from "../payments/payment-rows.ts";
 import { formatCents } from "./cents.ts";
@@ -81,12 +82,13 @@ export function receiptPage(props: ReceiptPageProps): PageLayout {
         />
       </article>
     ),
-    footer: (
-      <p>
-        {operator.name}
-        <SellerLinks operator={operator} />
-      </p>
-    ),
+    footer:
+      operatorLinks(operator).length === 0 ? undefined : (
+        <p>
+          {operator.name}.
+          <SellerLinks operator={operator} />
+        </p>
+      ),
   };
 }
 

@@ -107,7 +107,7 @@ function AllowanceFields({
       <Field
         id={`${id}-allowance`}
         name="allowance_usd"
-        label="Allowance (USD, optional)"
+        label="Allowance (USD)"
         inputMode="decimal"
         value={usd}
         error={error}
