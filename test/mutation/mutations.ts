@@ -418,8 +418,8 @@ const SETTLEMENTS: readonly Mutation[] = [
     [
       [
         "a count of tokens shows data to a provider that the request excludes",
-        "keepDataPolicy(found, request, input.caller, deps.route);\n  const [candidate] = allowedCandidates(permitted, input.caller);\n  const sharedFault",
-        "found;\n  const [candidate] = allowedCandidates(permitted, input.caller);\n  const sharedFault",
+        "keepDataPolicy(found, request, input.caller, deps.route);\n  const [candidate] = allowedCandidates(permitted, input);\n  const sharedFault",
+        "found;\n  const [candidate] = allowedCandidates(permitted, input);\n  const sharedFault",
       ],
     ],
   ),
@@ -1248,6 +1248,16 @@ const CREDENTIALS: readonly Mutation[] = [
         "if (restrictionsOf(before) !== restrictionsOf(after)) await revokeDerivedKeys(tx, act, id);",
         "",
       ],
+      [
+        "a derived key is rotated, and made again by its text",
+        "if (before.derivedFrom !== null)",
+        'if (before.derivedFrom !== null && id === "")',
+      ],
+      [
+        "a sub-agent uses up the derived keys of its account",
+        'integer(row, "below") >= KEYS_BELOW_DERIVED_MAX',
+        'integer(row, "below") > KEYS_PER_ACCOUNT_MAX',
+      ],
     ],
   ),
   ...of(
@@ -1312,6 +1322,88 @@ const CREDENTIALS: readonly Mutation[] = [
         "a subject trusts all of an issuer",
         'if (subject.includes("*") && !SUBJECT_PREFIX.test(subject))',
         'if (subject.includes("*") && !subject.endsWith("*"))',
+      ],
+    ],
+  ),
+  ...of(
+    "src/keys/key-credential.ts",
+    ["workload-identity/workload-identity"],
+    [
+      [
+        "a job creates keys that outlive its token",
+        'credential?.type === "oidc" ? granted.difference(SCOPES_THAT_OUTLIVE_TOKENS) : granted',
+        'credential?.type === "oidc" ? granted : granted',
+      ],
+    ],
+  ),
+  ...of(
+    "src/inference/lifecycle/enforce-key-policy.ts",
+    ["keys/derived-keys"],
+    [
+      [
+        "a key calls an endpoint that it may not",
+        "if (endpoints === undefined || endpoints.includes(api)) return;",
+        "if (endpoints !== null) return;",
+      ],
+    ],
+  ),
+  ...of(
+    "src/keys/delegation.ts",
+    ["keys/derived-keys"],
+    [
+      [
+        "a derived key calls endpoints that its parent may not",
+        "policy.endpoints?.includes(api) === false",
+        "policy.endpoints?.includes(api) === undefined",
+      ],
+    ],
+  ),
+  ...of(
+    "src/inference/lifecycle/key-session.ts",
+    ["keys/derived-keys"],
+    [
+      [
+        "a key leaves its session by a header",
+        "const id = bound ?? caller.keyId;",
+        "const id = session?.id ?? bound ?? caller.keyId;",
+      ],
+      [
+        "a call without a session is not limited as one",
+        "sessionLimitUsd === undefined || session !== undefined",
+        "sessionLimitUsd === undefined || session === undefined",
+      ],
+    ],
+  ),
+  ...of(
+    "src/http/request/body-hash.ts",
+    ["signed-requests/signed-requests"],
+    [
+      [
+        "a signed upload may have another body",
+        "flush: () => check({ length, sha256: hash.digest() }),",
+        "flush: () => {},",
+      ],
+    ],
+  ),
+  ...of(
+    "src/inference/lifecycle/settle.ts",
+    ["receipts/receipts"],
+    [
+      [
+        "a receipt hashes what the gateway made of the request",
+        "requestSha256: sha256(input.received ?? input.text),",
+        "requestSha256: sha256(input.text),",
+      ],
+    ],
+  ),
+  ...of(
+    "src/inference/lifecycle/offer.ts",
+    ["inference/lifecycle/contracts-of-endpoints"],
+    [
+      [
+        "a quote binds a call with another body",
+        "request_sha256 !== hashRequest(request)",
+        'request_sha256 === ""',
       ],
     ],
   ),
