@@ -53,37 +53,67 @@ export async function compact(deps: CompactDeps, input: CallInput): Promise<Resp
   const items = inputItemsOf(body);
   const { previous_response_id: previousId } = body;
   const past = typeof previousId === "string" ? await deps.readPastItems(input, previousId) : [];
-  const summaryInput = { ...input, text: JSON.stringify(summaryRequest(body, items)) };
+  const id = newId("resp", input.now);
+  const compactedText = (text: string): string | undefined => {
+    const reply = parseObject(text);
+    if (isNativeReply(reply)) return JSON.stringify(reply);
+    const summary = reply === undefined ? "" : textOf(reply);
+    if (reply === undefined || summary === "") return undefined;
+    const sealed = sealSummary(deps.key, input.caller.accountId, summary);
+    const kept = publicItems(userMessages([...past, ...items]), id);
+    return JSON.stringify(
+      compactionOf({ id, now: input.now, kept, sealed, usage: reply["usage"] }),
+    );
+  };
+  // A receipt and the caller get the same text, though each sealing is another.
+  let compacted: string | undefined;
+  const whole = (text: string): string => (compacted ??= compactedText(text)) ?? text;
+  const summaryInput = {
+    ...input,
+    text: JSON.stringify(summaryRequest(body, items)),
+    sentForm: { whole, stream: unstreamed },
+  };
   const response = await deps.infer(
     wantsSummary(body)
       ? summaryInput
       : { ...summaryInput, statefulCall: await nativeCall(deps.prepareCall, summaryInput) },
   );
-  const reply: unknown = await response.json();
-  if (isNativeReply(reply))
-    return new Response(JSON.stringify(reply), { headers: withoutLength(response.headers) });
-  const summary = isObject(reply) ? textOf(reply) : "";
-  if (!isObject(reply) || summary === "")
+  const sent = await response.text();
+  compacted ??= compactedText(sent);
+  if (compacted === undefined)
     throw new Fault("upstream_error", "a compaction without a summary", {
       message: "The model returned no summary. Compact again, or use another model.",
     });
-  const { accountId } = input.caller;
-  const id = newId("resp", input.now);
-  const compacted = {
+  return new Response(compacted, { headers: withoutLength(response.headers) });
+}
+
+function unstreamed(): never {
+  throw new Error("compactions are not streamed");
+}
+
+interface Compaction {
+  readonly id: string;
+  readonly now: number;
+  readonly kept: readonly unknown[];
+  readonly sealed: string;
+  readonly usage: unknown;
+}
+
+function compactionOf({ id, now, kept, sealed, usage }: Compaction): JsonObject {
+  return {
     id,
     object: "response.compaction",
-    created_at: Math.floor(input.now / 1_000),
+    created_at: Math.floor(now / 1_000),
     output: [
-      ...publicItems(userMessages([...past, ...items]), id),
+      ...kept,
       {
         id: `cmp_${id.slice(id.indexOf("_") + 1)}`,
         type: "compaction",
-        encrypted_content: sealSummary(deps.key, accountId, summary),
+        encrypted_content: sealed,
       },
     ],
-    usage: reply["usage"],
+    usage,
   };
-  return new Response(JSON.stringify(compacted), { headers: withoutLength(response.headers) });
 }
 
 function withoutLength(sent: Headers): Headers {
@@ -113,9 +143,11 @@ function summaryRequest(body: JsonObject, items: readonly JsonObject[]): JsonObj
   const kept = KEPT_FIELDS.flatMap((name) =>
     (body[name] ?? undefined) === undefined ? [] : [[name, body[name]] as const],
   );
-  const { tools } = body;
+  const { tools, postern } = body;
+  const { compaction: _compaction, ...options } = isObject(postern) ? postern : {};
   return {
     ...Object.fromEntries(kept),
+    postern: options,
     // Providers require the definitions of tools that were called, and cache the prompt together with them.
     ...(Array.isArray(tools) && tools.length > 0 ? { tool_choice: "none" } : {}),
     store: false,
