@@ -101,9 +101,11 @@ export const ERASURES: readonly Erasure[] = [
   {
     table: "audit",
     key: "id",
-    rows: `${OF_ACCOUNT} and (detail <> '{}' or network is not null)`,
-    set: "detail = '{}', network = null, actor_id = case when actor_type = 'person' and actor_id like '%@%' then 'erased' else actor_id end",
+    rows: `${OF_ACCOUNT} and (detail <> '{}' or network is not null or ip is not null)`,
+    set: "detail = '{}', network = null, ip = null, actor_id = case when actor_type = 'person' and actor_id like '%@%' then 'erased' else actor_id end",
   },
+  { table: "audit_stream_entry", key: "audit_id", rows: OF_ACCOUNT },
+  { table: "audit_stream", key: "account_id", rows: OF_ACCOUNT },
   { table: "email", key: "id", rows: OF_ACCOUNT },
   { table: "email_opt_out", key: "person_id", rows: `person_id in ${ONLY_HERE}` },
   { table: "session", key: "id", rows: `person_id in ${ONLY_HERE}` },

@@ -61,6 +61,7 @@ export const ROLE_PERMISSIONS = {
   "webhooks.read": MANAGERS,
   "webhooks.change": MANAGERS,
   "audit.read": MANAGERS,
+  "audit.stream": ["owner"],
   "sso.read": MANAGERS,
   "sso.change": ["owner"],
 } as const satisfies Record<string, readonly Role[]>;
@@ -336,6 +337,10 @@ export async function changeMember(
     role,
     allowance_usd: limit === null ? null : usdText(limit),
     allowance_window: window,
+    ...(role !== member.role && { role_before: member.role }),
+    ...(limit !== (member.allowance?.limit ?? null) && {
+      allowance_usd_before: member.allowance === undefined ? null : usdText(member.allowance.limit),
+    }),
   };
   await recordMemberChange(tx, act, "member.changed", { target: personId, detail });
 }

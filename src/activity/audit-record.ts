@@ -43,6 +43,16 @@ export function publicActor(actor: AuditEntry["actor"]): AuditEntry["actor"] {
   return actor.type === "operator" ? { type: "operator", id: "operator" } : actor;
 }
 
+/** For the owner of the workspace: also where the actor was, except for operators of the gateway. */
+export function toOwnAuditRecord(entry: AuditEntry): z.infer<typeof AuditEntryRecord> & {
+  readonly account_id: string | null;
+  readonly ip: string | null;
+} {
+  const { accountId, actor, ip } = entry;
+  const shown = actor.type === "operator" ? null : ip;
+  return { ...toAuditEntryRecord(entry), account_id: accountId, ip: shown };
+}
+
 export function toAuditEntryRecord(entry: AuditEntry): z.infer<typeof AuditEntryRecord> {
   return {
     id: entry.id,

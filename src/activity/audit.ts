@@ -3,6 +3,7 @@
 
 import { newIdAfter } from "../base/id.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
+import { DAY_MS } from "../base/time.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import {
   enumValue,
@@ -13,6 +14,7 @@ import {
   type Tx,
   integer,
 } from "../store/db.ts";
+import { queueForStream } from "./audit-stream-queue.ts";
 
 export const ACTOR_TYPES = ["key", "person", "operator", "system"] as const;
 type ActorType = (typeof ACTOR_TYPES)[number];
@@ -37,6 +39,8 @@ export const AUDIT_ACTIONS = {
   "agent_session.stopped": "A session of agents was stopped.",
   "allowance.requested": "A developer asked the owner for an allowance.",
   "app.approved": "A person let an app have a key.",
+  "audit_stream.changed": "The stream of the audit log was set up or changed.",
+  "audit_stream.removed": "The stream of the audit log was removed.",
   "auto_top_up.changed": "Auto top-up was enabled, or its amounts were changed.",
   "auto_top_up.stopped": "The gateway stopped auto top-up.",
   "auto_top_up.turned_off": "Auto top-up was disabled.",
@@ -133,8 +137,10 @@ export type AuditDetail = Readonly<
 export interface Act {
   readonly accountId: string;
   readonly actor: Actor;
-  /** The client's network, never a full IP address; null if it is not known. */
+  /** The client's network, which keys of the account may see; null if it is not known. */
   readonly network: string | null;
+  /** The client's address, which only the owner sees. */
+  readonly ip?: string | null;
   readonly now: number;
 }
 
@@ -147,12 +153,13 @@ export function keyAct(
   { accountId, keyId }: { readonly accountId: string; readonly keyId: string },
   { clientIp, now }: Request,
 ): Act {
-  return { accountId, actor: { type: "key", id: keyId }, network: networksOf(clientIp)[1], now };
+  const actor = { type: "key", id: keyId } as const;
+  return { accountId, actor, network: networksOf(clientIp)[1], ip: clientIp, now };
 }
 
 export function personAct(accountId: string, personId: string, { clientIp, now }: Request): Act {
   const actor = { type: "person", id: personId } as const;
-  return { accountId, actor, network: networksOf(clientIp)[1], now };
+  return { accountId, actor, network: networksOf(clientIp)[1], ip: clientIp, now };
 }
 
 export interface NewAuditEntry {
@@ -163,8 +170,10 @@ export interface NewAuditEntry {
   /** The id of the changed object. */
   readonly target: string | null;
   readonly detail?: AuditDetail;
-  /** The client's network, never a full IP address. */
+  /** The client's network, which keys of the account may see. */
   readonly network: string | null;
+  /** The client's address, which only the owner sees. */
+  readonly ip?: string | null;
   readonly now: number;
 }
 
@@ -177,19 +186,42 @@ export interface AuditEntry {
   readonly target: string | null;
   readonly detail: Readonly<Record<string, unknown>>;
   readonly network: string | null;
+  /** Null after 90 days. */
+  readonly ip: string | null;
 }
 
 /** Must be called in the transaction of the change. */
 export async function recordAuditEntry(tx: Tx, entry: NewAuditEntry): Promise<void> {
-  const { accountId, actor, action, target, detail = {}, network, now } = entry;
+  const { accountId, actor, action, target, detail = {}, network, ip = null, now } = entry;
   // Ids follow the order of writing, even across processes whose clocks differ.
   const last = await tx.get("select id from audit order by id desc limit 1");
   const id = newIdAfter("aud", now, last === undefined ? "" : text(last, "id"));
   await tx.run(
-    `insert into audit (id, account_id, at, actor_type, actor_id, action, target, detail, network)
-     values (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-    [id, accountId, now, actor.type, actor.id, action, target, JSON.stringify(detail), network],
+    `insert into audit (id, account_id, at, actor_type, actor_id, action, target, detail, network, ip)
+     values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    [
+      id,
+      accountId,
+      now,
+      actor.type,
+      actor.id,
+      action,
+      target,
+      JSON.stringify(detail),
+      network,
+      ip === "" ? null : ip,
+    ],
   );
+  if (accountId !== null) await queueForStream(tx, { accountId, auditId: id, now });
+}
+
+/** How long the owner sees addresses. */
+const IP_RETENTION_DAYS = 90;
+
+export async function eraseOldAddresses(tx: Tx, now: number): Promise<void> {
+  await tx.run("update audit set ip = null where ip is not null and at < ?", [
+    now - IP_RETENTION_DAYS * DAY_MS,
+  ]);
 }
 
 export interface AuditFilter {
@@ -244,7 +276,7 @@ export async function listAllAuditEntries(
   return toPage(rows.map(toAuditEntry), page.limit);
 }
 
-function toAuditEntry(row: Row): AuditEntry {
+export function toAuditEntry(row: Row): AuditEntry {
   const detail: unknown = JSON.parse(text(row, "detail"));
   return {
     id: text(row, "id"),
@@ -255,5 +287,6 @@ function toAuditEntry(row: Row): AuditEntry {
     target: textOrNull(row, "target"),
     detail: typeof detail === "object" && detail !== null ? { ...detail } : {},
     network: textOrNull(row, "network"),
+    ip: textOrNull(row, "ip"),
   };
 }

@@ -10,7 +10,7 @@ import {
   type AgentSessionPageDeps,
   agentSessionPageRoutes,
 } from "./agent-sessions/agent-session-page-routes.ts";
-import { auditRoutes } from "./audit/audit-page-routes.ts";
+import { type AuditPageDeps, auditRoutes } from "./audit/audit-page-routes.ts";
 import { type BillingPageDeps, billingPageRoutes } from "./billing/billing-page-routes.ts";
 import { budgetPageRoutes } from "./budgets/budget-page-routes.ts";
 import { COMPONENTS_PATH, componentsPage } from "./components-page.tsx";
@@ -44,6 +44,7 @@ import { AccountPath, workspacePage, CONSOLE_PAGE } from "./workspace-routes.ts"
 export interface ConsoleRouteDeps
   extends
     AgentSessionPageDeps,
+    AuditPageDeps,
     BillingPageDeps,
     DirectorySyncPageDeps,
     KeyPageDeps,

@@ -19,6 +19,7 @@ const SECRET_FIELDS: ReadonlySet<string> = new Set([
   "user_code",
   "token",
   "client_secret",
+  "header_value",
 ]);
 
 export interface KeptForms {

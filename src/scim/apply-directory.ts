@@ -84,13 +84,13 @@ async function groupRole(
 /** After a sign-in: a member who joined before the directory gets the role of their groups. */
 export async function syncRole(
   tx: Tx,
-  { accountId, network, now }: Omit<Act, "actor">,
+  { accountId, network, ip = null, now }: Omit<Act, "actor">,
   person: { readonly id: string; readonly email: string },
 ): Promise<void> {
   if ((await findDirectory(tx, accountId)) === undefined) return;
   const identity = { personId: person.id, email: person.email };
   const user = await findUserOfPerson(tx, accountId, identity);
-  const act = { accountId, actor: { type: "system", id: "scim" }, network, now } as const;
+  const act = { accountId, actor: { type: "system", id: "scim" }, network, ip, now } as const;
   if (user !== undefined) await applyUser(tx, act, user);
 }
 

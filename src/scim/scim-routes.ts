@@ -134,6 +134,7 @@ function actOf({ directory: { accountId }, clientIp, now }: Input<unknown, unkno
     accountId,
     actor: { type: "system", id: "scim" },
     network: networksOf(clientIp)[1],
+    ip: clientIp,
     now,
   };
 }

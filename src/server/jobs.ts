@@ -3,6 +3,8 @@
 import { eraseClosedAccounts } from "../account-data/erasure.ts";
 import { sweepCreationCounts } from "../accounts/creation-limits.ts";
 import { sweepSolvedChallenges } from "../accounts/proof-of-work.ts";
+import { sweepStreamEntries } from "../activity/audit-stream-rows.ts";
+import { eraseOldAddresses } from "../activity/audit.ts";
 import { sweepAgentSessions } from "../agent-sessions/agent-sessions.ts";
 import type { Log } from "../base/log.ts";
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from "../base/time.ts";
@@ -53,7 +55,7 @@ export function createJobs(
   options: Pick<ServerOptions, "log" | "now" | "onFatal">,
   services: Services,
 ): readonly Job[] {
-  const { core, modelCalls, deliveryWorker, emailWorker, billing } = services;
+  const { core, modelCalls, billing } = services;
   const { operatorAlerts, ledgerVerification } = services;
   const { db, lease, catalog, reconcileHolds } = core;
   const { responses, telemetry } = modelCalls;
@@ -101,7 +103,7 @@ export function createJobs(
     ["abort canceled background responses", 2 * SECOND_MS, responses.abortCanceled],
     // Not awaited: shutdown waits for running jobs, and an export may take ten seconds.
     ["export telemetry", 5 * SECOND_MS, async () => void telemetry?.flush()],
-    ...deliveryJobs(deliveryWorker, emailWorker),
+    ...deliveryJobs(services),
     ["report expiring keys", HOUR_MS, () => db.write((tx) => emitExpiringKeys(tx, now()))],
     ["reconcile payments", MINUTE_MS, billing.reconcile],
     ["process auto top-ups", SECOND_MS, billing.processTopUps],
@@ -123,13 +125,15 @@ export function createJobs(
 /** Of processes, besides holds. */
 const OTHER_WORK = bothWorks(runningKeys, runningBatches);
 
-function deliveryJobs(
-  deliveryWorker: Services["deliveryWorker"],
-  emailWorker: Services["emailWorker"],
-): readonly Schedule[] {
+function deliveryJobs({
+  deliveryWorker,
+  emailWorker,
+  auditStreamWorker,
+}: Services): readonly Schedule[] {
   return [
     ["deliver webhooks", SECOND_MS, deliveryWorker.tick],
     ["delete old webhook deliveries", HOUR_MS, deliveryWorker.sweep],
+    ["stream audit logs", SECOND_MS, auditStreamWorker.tick],
     ["send emails", SECOND_MS, emailWorker.tick],
     ["delete old emails", HOUR_MS, emailWorker.sweep],
   ];
@@ -253,4 +257,6 @@ async function deleteExpired(db: Db, now: number): Promise<void> {
   await db.write((tx) => sweepProviderHours(tx, now));
   await db.write((tx) => sweepCredentialHours(tx, now));
   await db.write((tx) => sweepRefusedCalls(tx, now));
+  await db.write((tx) => eraseOldAddresses(tx, now));
+  await db.write((tx) => sweepStreamEntries(tx, now));
 }

@@ -96,6 +96,7 @@ export function createRouteDeps(
       accountData,
       keys,
       sso,
+      auditStreams: { master, allowLoopback: config.development },
       providerKeys,
       webhooks,
       idempotency,

@@ -23,6 +23,10 @@ import { createKeptForms, type KeptForms } from "../people/kept-form.ts";
 import { createSessions, type Sessions } from "../people/sessions.ts";
 import { createSignIn, type IdentitySettings, type SignIn } from "../people/sign-in.ts";
 import { createSso, type Sso } from "../sso/sso.ts";
+import {
+  type AuditStreamWorker,
+  createAuditStreamWorker,
+} from "../webhooks/audit-stream-worker.ts";
 import { createDeliveryWorker, type DeliveryWorker } from "../webhooks/delivery-worker.ts";
 import { createWebhooks, type Webhooks } from "../webhooks/webhooks.ts";
 import { createBatchServices } from "./batch-services.ts";
@@ -43,6 +47,7 @@ export interface Services {
   readonly files: Files;
   readonly webhooks: Webhooks;
   readonly deliveryWorker: DeliveryWorker;
+  readonly auditStreamWorker: AuditStreamWorker;
   readonly emailWorker: EmailWorker;
   readonly operatorAlerts: OperatorAlerts;
   /** Undefined where the ledger is not verified at an interval. */
@@ -85,6 +90,8 @@ export async function createServices(
   const allowLoopback = development;
   const webhooks = createWebhooks({ master, allowLoopback });
   const deliveryWorker = createDeliveryWorker({ db, log, now, webhooks, allowLoopback });
+  const streams = { db, log, now, master, allowLoopback, resolve: resolveHost };
+  const auditStreamWorker = createAuditStreamWorker(streams);
   const send = config.email && createSmtpSender(config.email, baseUrl);
   const sessions = createSessions({ db, master, baseUrl });
   const keptForms = createKeptForms({ master, baseUrl });
@@ -117,6 +124,7 @@ export async function createServices(
     ledgerVerification,
     webhooks,
     deliveryWorker,
+    auditStreamWorker,
     emailWorker,
     operatorAlerts: createAlerts(config, options, alerting),
     sessions,

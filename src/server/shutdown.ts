@@ -22,6 +22,7 @@ async function drain(
     core: { ledger, keys, refusedCalls, endEpoch },
     modelCalls,
     deliveryWorker,
+    auditStreamWorker,
     batchRunner,
   }: Services,
   stopJobs: () => Promise<void>,
@@ -34,7 +35,7 @@ async function drain(
   await responses.whenIdle();
   await unlessUnavailable(batchRunner.whenIdle());
   clearTimeout(drainTimer);
-  await Promise.all([stopJobs(), deliveryWorker.stop()]);
+  await Promise.all([stopJobs(), deliveryWorker.stop(), auditStreamWorker.stop()]);
   await ledger.idle();
   await unlessUnavailable(endEpoch());
   await Promise.all([

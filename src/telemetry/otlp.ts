@@ -45,7 +45,7 @@ function spanJson(span: Span): object {
   };
 }
 
-function attributesOf(values: Span["attributes"]): readonly object[] {
+export function attributesOf(values: Span["attributes"]): readonly object[] {
   return Object.entries(values).flatMap(([key, value]) =>
     value === undefined ? [] : [{ key, value: valueOf(key, value) }],
   );
@@ -62,6 +62,6 @@ function valueOf(key: string, value: AttributeValue): object {
     : { doubleValue: value };
 }
 
-function toUnixNano(ms: number): string {
+export function toUnixNano(ms: number): string {
   return `${Math.round(ms)}000000`;
 }

@@ -305,6 +305,8 @@ const REQUESTS: Readonly<Record<string, (world: World) => Promise<Send> | Send>>
     post(world, "/members", { do: "invite", email: "kim@example.com" }),
   changeWorkspaceSso: (world) => () =>
     post(world, "/sso", { do: "add_domain", domain: "acme.example" }),
+  changeAuditStream: (world) => () =>
+    post(world, "/audit/stream", { do: "save", kind: "webhook", url: WEBHOOK.url }),
   changeDirectorySync: (world) => () => post(world, "/directory-sync", { do: "create_token" }),
   createScimUser: async (world) => {
     const call = await scimCaller(world);

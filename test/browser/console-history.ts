@@ -1,6 +1,7 @@
 // A month of calls, keys with limits and a failing webhook, so that the console pages have something to show.
 
 import { renameAccount } from "../../src/accounts/accounts.ts";
+import { saveStream } from "../../src/activity/audit-stream-rows.ts";
 import { newId } from "../../src/base/id.ts";
 import { DAY_MS, HOUR_MS } from "../../src/base/time.ts";
 import { loadMasterSecret } from "../../src/config/master-secret.ts";
@@ -85,6 +86,8 @@ async function setUpSso({ gateway, account }: ConsoleFixture): Promise<void> {
     await recordDomainCheck(tx, act, { domain: "acme.example", state: "found" });
     await saveConnection(tx, act, settings, { master, allowLoopback: false });
     await createDirectoryToken(tx, act);
+    const stream = { kind: "otlp", url: "https://otlp.acme.example/v1/logs" } as const;
+    await saveStream(tx, account.id, { ...stream, headerName: null, sealed: null }, act.now);
     const users = ["ada@acme.example", `${"a-long-name-".repeat(5)}@acme.example`].map((email) =>
       parseUser({ userName: email, displayName: "Ada Lovelace" }),
     );

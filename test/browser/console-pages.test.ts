@@ -80,6 +80,7 @@ const PAGES: readonly (readonly [name: string, target: () => string])[] = [
     "member",
     () => `/console/${fixture.account.id}/members?ask=change&person=${fixture.developer.personId}`,
   ],
+  ["audit-stream", () => `/console/${fixture.account.id}/audit/stream`],
   ["require-sso", () => `/console/${fixture.account.id}/sso?ask=require`],
   ["sign-in", () => "/signin"],
   ["buy", () => `/console/${fixture.account.id}/billing/buy`],

@@ -1,7 +1,7 @@
 // The audit log and the invoices of a workspace as CSV.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { visitPage } from "../billing/console-user.ts";
+import { createUser, makeMember, type TestUser, visitPage } from "../billing/console-user.ts";
 import { buyCredits, submitForm } from "../billing/fixtures.ts";
 import { describeEachStore } from "../support/stores/stores.ts";
 import { type ConsoleFixture, createConsoleFixture } from "./console-fixture.ts";
@@ -41,7 +41,7 @@ describeEachStore((store) => {
       await visitPage(gateway, `/console/${account.id}/keys`, owner, { do: "mint", name: "=1+1" });
       const [head, ...entries] = await linesOf("/audit.csv?action=key.created");
       expect(head).toBe(
-        "id,created_at,actor_type,actor_id,actor_name,action,target,target_name,detail",
+        "id,created_at,actor_type,actor_id,actor_name,action,target,target_name,detail,ip",
       );
       const [newest = ""] = entries;
       expect(newest).toContain(`,person,${owner.personId},${owner.email},key.created,key_`);
@@ -53,6 +53,34 @@ describeEachStore((store) => {
         owner,
       );
       expect(page.text).toContain("/audit.csv?action=key.created");
+    });
+
+    test("list the audit log as JSON lines, with addresses for the owner alone", async () => {
+      const { account, gateway, owner } = fixture;
+      const admin = await createUser(gateway, `auditor-${store}`);
+      await makeMember(gateway, account.id, admin, "admin");
+      await visitPage(gateway, `/console/${account.id}/keys`, owner, { do: "mint", name: "ip" });
+      const path = `/console/${account.id}/audit`;
+      const query = "?action=key.created";
+      const read = async (user: TestUser) => {
+        const { text, headers } = await visitPage(gateway, `${path}.jsonl${query}`, user);
+        expect(headers.get("content-type")).toBe("application/x-ndjson");
+        return text.trim().split("\n");
+      };
+      const [newest = ""] = await read(owner);
+      expect(JSON.parse(newest)).toMatchObject({
+        object: "audit_entry",
+        action: "key.created",
+        actor: { type: "person", id: owner.personId },
+        ip: "127.0.0.1",
+      });
+      expect((await read(admin)).join()).not.toContain("127.0.0.1");
+      expect((await visitPage(gateway, path + query, owner)).text).toContain("127.0.0.1");
+      expect((await visitPage(gateway, path + query, admin)).text).not.toContain("127.0.0.1");
+      const csv = await visitPage(gateway, `${path}.csv${query}`, admin);
+      expect(csv.text).not.toContain("127.0.0.1");
+      const api = await fetch(`${gateway.url}/v1/audit${query}`, { headers: account.headers });
+      expect(await api.text()).not.toContain("127.0.0.1");
     });
   });
 });

@@ -44,6 +44,7 @@ const FIRST_HITS: readonly (readonly [query: string, page: string])[] = [
   ["sso", "/docs/guides/single-sign-on"],
   ["single sign-on", "/docs/guides/single-sign-on"],
   ["okta provisioning", "/docs/guides/single-sign-on"],
+  ["audit log siem", "/docs/webhooks"],
   ["directory sync", "/docs/guides/single-sign-on"],
   ["okta", "/docs/guides/single-sign-on"],
   ["structured output", "/docs/guides/structured-output"],

@@ -1,5 +1,6 @@
 // `postern admin rotate-secret`: moves stored data from the previous master secret to the current one.
 
+import { reencryptStreams } from "../../activity/reencrypt-streams.ts";
 import { reencryptWebhooks } from "../../activity/reencrypt-webhooks.ts";
 import type { MasterSecret } from "../../base/crypto/encryption.ts";
 import { reencryptBatches } from "../../batches/batch-encryption.ts";
@@ -20,6 +21,7 @@ const TABLES: Readonly<Record<string, (db: Db, master: MasterSecret) => Promise<
   {
     "provider keys": reencryptProviderKeys,
     "webhook secrets": reencryptWebhooks,
+    "audit stream headers": reencryptStreams,
     "identity provider secrets": reencryptSsoSecrets,
     "stored responses": reencryptResponses,
     "batches and files": reencryptBatches,

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { listMembers } from "../../accounts/members.ts";
-import { publicActor } from "../../activity/audit-record.ts";
+import { publicActor, toAuditEntryRecord, toOwnAuditRecord } from "../../activity/audit-record.ts";
 import {
   AUDIT_ACTIONS,
   type AuditAction,
@@ -10,15 +10,16 @@ import {
   listAuditEntries,
 } from "../../activity/audit.ts";
 import { type CsvColumn, writeCsv } from "../../base/text/csv-writer.ts";
-import { csvDownload, EXPORTED_MAX } from "../../http/csv-download.ts";
+import { csvDownload, EXPORTED_MAX, jsonLinesDownload } from "../../http/csv-download.ts";
 import type { Route } from "../../http/route.ts";
 import { cursorSchema } from "../../http/schemas.ts";
 import { readEntryNames } from "../../keys/actor-names.ts";
 import { listKeysFrom } from "../../keys/keys.ts";
 import type { ConsoleReadDeps } from "../require-access.ts";
 import { keyName } from "../usage/read-usage.ts";
-import { AccountPath, workspacePage } from "../workspace-routes.ts";
+import { AccountPath, workspacePage, type WorkspaceView } from "../workspace-routes.ts";
 import { type ActorOption, AUDIT_ENTRIES_PER_PAGE, auditPage } from "./audit-page.tsx";
+import { type AuditStreamPageDeps, auditStreamRoutes } from "./audit-stream-page-routes.ts";
 
 const ACTORS_OFFERED_MAX = 50;
 
@@ -38,8 +39,33 @@ const AuditQuery = z.object({
   target: optionalText,
 });
 
-export function auditRoutes(deps: ConsoleReadDeps): readonly Route[] {
-  return [auditRoute(deps), exportRoute(deps)];
+export function auditRoutes(deps: AuditPageDeps): readonly Route[] {
+  return [auditRoute(deps), exportRoute(deps), jsonExportRoute(deps), ...auditStreamRoutes(deps)];
+}
+
+export type AuditPageDeps = AuditStreamPageDeps;
+
+/** Only the owner sees the addresses of others. */
+function seesAddresses({ workspace }: WorkspaceView): boolean {
+  return workspace.role === "owner";
+}
+
+function jsonExportRoute(deps: ConsoleReadDeps): Route {
+  return workspacePage(deps, {
+    path: "/console/{account}/audit.jsonl",
+    id: "exportWorkspaceAuditJson",
+    summary: "Export the audit log of a workspace as newline-delimited JSON",
+    params: AccountPath,
+    query: AuditQuery,
+    responses: { 200: { description: "The entries.", contentType: "application/x-ndjson" } },
+    permission: "audit.read",
+    run: async ({ view, account, query: { cursor, ...filter } }) => {
+      const page = { limit: EXPORTED_MAX, ...(cursor === undefined ? {} : { cursor }) };
+      const { data } = await listAuditEntries(deps.db, account, page, filter);
+      const toRecord = seesAddresses(view) ? toOwnAuditRecord : toAuditEntryRecord;
+      return jsonLinesDownload(data.map(toRecord), "audit.jsonl");
+    },
+  });
 }
 
 function exportRoute(deps: ConsoleReadDeps): Route {
@@ -51,7 +77,7 @@ function exportRoute(deps: ConsoleReadDeps): Route {
     query: AuditQuery,
     responses: { 200: { description: "The entries of the page.", contentType: "text/csv" } },
     permission: "audit.read",
-    run: async ({ account, query: { cursor, ...filter } }) => {
+    run: async ({ view, account, query: { cursor, ...filter } }) => {
       const page = { limit: EXPORTED_MAX, ...(cursor === undefined ? {} : { cursor }) };
       const { data } = await listAuditEntries(deps.db, account, page, filter);
       const names = await readEntryNames(deps.db, data);
@@ -66,7 +92,9 @@ function exportRoute(deps: ConsoleReadDeps): Route {
         ["target_name", ({ target }) => names.get(target ?? "") ?? ""],
         ["detail", ({ detail }) => JSON.stringify(detail)],
       ];
-      return csvDownload(await writeCsv(columns, data), "audit.csv");
+      const ip: CsvColumn<AuditEntry> = ["ip", (entry) => toOwnAuditRecord(entry).ip ?? ""];
+      const shown = seesAddresses(view) ? [...columns, ip] : columns;
+      return csvDownload(await writeCsv(shown, data), "audit.csv");
     },
   });
 }
@@ -87,7 +115,8 @@ function auditRoute(deps: ConsoleReadDeps): Route {
         readActors(deps, account, now),
       ]);
       const names = await readEntryNames(deps.db, entries.data);
-      return auditPage({ ...view, entries, filter, actors, names });
+      const hasAddresses = seesAddresses(view);
+      return auditPage({ ...view, entries, filter, actors, names, hasAddresses });
     },
   });
 }

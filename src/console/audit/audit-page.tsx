@@ -2,7 +2,7 @@
 // The audit log of a workspace, newest first.
 
 import type { Child } from "hono/jsx";
-import { publicActor } from "../../activity/audit-record.ts";
+import { publicActor, toOwnAuditRecord } from "../../activity/audit-record.ts";
 import { AUDIT_ACTIONS, type AuditEntry, type AuditFilter } from "../../activity/audit.ts";
 import { formatAuditDetail } from "../../activity/format-detail.ts";
 import type { Page } from "../../base/pagination.ts";
@@ -31,10 +31,12 @@ export interface AuditPageProps {
   readonly filter: AuditFilter;
   readonly actors: readonly ActorOption[];
   readonly names: ActorNames;
+  /** Whether the person sees where actors were. */
+  readonly hasAddresses: boolean;
 }
 
 export function auditPage(props: AuditPageProps): PageLayout {
-  const { user, workspace, entries, filter, names } = props;
+  const { user, workspace, entries, filter, names, hasAddresses } = props;
   const path = workspacePath(workspace.accountId, "/audit");
   return consolePage({
     title: "Audit log",
@@ -42,9 +44,17 @@ export function auditPage(props: AuditPageProps): PageLayout {
     user,
     page: "/audit",
     actions: (
-      <a class="button secondary" href={withQuery(`${path}.csv`, { ...filter })}>
-        Export CSV
-      </a>
+      <>
+        <a class="button secondary" href={withQuery(`${path}.csv`, { ...filter })}>
+          Export CSV
+        </a>
+        <a class="button secondary" href={withQuery(`${path}.jsonl`, { ...filter })}>
+          Export JSON
+        </a>
+        <a class="button secondary" href={`${path}/stream`}>
+          Stream
+        </a>
+      </>
     ),
     main: (
       <>
@@ -66,7 +76,10 @@ export function auditPage(props: AuditPageProps): PageLayout {
               ]}
               rows={entries.data.map((entry) => [
                 <DateTime at={entry.at} />,
-                <ActorCell actor={publicActor(entry.actor)} names={names} />,
+                <>
+                  <ActorCell actor={publicActor(entry.actor)} names={names} />
+                  {hasAddresses ? <span class="type">{toOwnAuditRecord(entry).ip}</span> : null}
+                </>,
                 <>
                   <span title={actionText(entry.action)}>{entry.action}</span>
                   <span class="type">

@@ -18,6 +18,8 @@ const FIELD_LABELS: Readonly<Record<string, string>> = {
   issuer: "issuer",
   client_id: "client id",
   client_secret: "client secret",
+  header_name: "header",
+  header_value: "value",
 };
 const API_ONLY = /\/v1\/|\/openapi\.|\/llms\.txt|`next_cursor`|`allow` header|`param`/;
 const RETRY_AFTER =

@@ -985,12 +985,39 @@ create table audit (
   action text not null,
   target text,
   detail text not null,
-  network text
+  network text,
+  ip text
 );
 
 create index audit_by_account on audit (account_id, id);
 
 create index audit_by_actor on audit (actor_id, id);
+
+create index audit_with_ip on audit (at) where ip is not null;
+
+create table audit_stream (
+  account_id text primary key,
+  kind text not null,
+  url text not null,
+  header_name text,
+  sealed text,
+  created_at bigint not null,
+  due_at bigint not null,
+  lease text,
+  tries bigint not null,
+  failing_since bigint,
+  last_error text,
+  delivered_at bigint
+);
+
+create table audit_stream_entry (
+  account_id text not null,
+  audit_id text not null,
+  created_at bigint not null,
+  primary key (account_id, audit_id)
+);
+
+create index audit_stream_entry_by_age on audit_stream_entry (created_at);
 
 create table event (
   id text primary key,

@@ -1091,12 +1091,42 @@ create table audit (
   action text not null,
   target text, -- id of what was changed
   detail text not null, -- JSON
-  network text -- network of the actor
+  network text, -- network of the actor
+  ip text -- address of the actor, for the owner; null after 90 days
 ) without rowid;
 
 create index audit_by_account on audit (account_id, id);
 
 create index audit_by_actor on audit (actor_id, id);
+
+create index audit_with_ip on audit (at) where ip is not null;
+
+-- Where the audit log of a workspace is sent.
+create table audit_stream (
+  account_id text primary key,
+  kind text not null, -- `webhook` or `otlp`
+  url text not null,
+  header_name text, -- header that authenticates the requests
+  sealed text, -- encrypted value of the header
+  created_at bigint not null,
+  due_at bigint not null, -- when the next request may be sent
+  lease text, -- request in flight
+  tries bigint not null, -- failures in a row
+  failing_since bigint, -- first failure in a row
+  last_error text, -- of the last failure
+  delivered_at bigint -- last success
+) without rowid;
+
+-- Entries that a stream has not delivered yet.
+-- Deleted: when they are delivered, or 30 days later
+create table audit_stream_entry (
+  account_id text not null,
+  audit_id text not null, -- entry of the audit log
+  created_at bigint not null,
+  primary key (account_id, audit_id)
+) without rowid;
+
+create index audit_stream_entry_by_age on audit_stream_entry (created_at);
 
 -- Events of accounts, the source of webhooks and emails.
 -- Deleted: after 30 days

@@ -68,7 +68,7 @@ export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
     "mcp-sign-in",
   ],
   email: ["base", "store", "http", "activity", "accounts"],
-  webhooks: ["base", "store", "http", "activity", "accounts"],
+  webhooks: ["base", "store", "http", "activity", "telemetry", "accounts"],
   billing: ["base", "store", "http", "ledger", "activity", "accounts"],
   inference: ["wires", "base", "store", "http", "http-client", "models", "ledger", "usage"],
   responses: ["wires", "base", "store", "http", "models", "activity", "accounts", "inference"],

@@ -21,7 +21,7 @@ export const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
   ],
   ledger: ["wallet", "spender", "hold", "swept_hold", "transfer", "process", "agent_session"],
   idempotency: ["idempotent_answer"],
-  activity: ["event", "audit", "webhook", "webhook_delivery"],
+  activity: ["event", "audit", "audit_stream", "audit_stream_entry", "webhook", "webhook_delivery"],
   controls: ["operator_block", "operator_limit"],
   "service-levels": ["service_level", "service_credit"],
   people: ["person", "session"],
