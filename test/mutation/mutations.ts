@@ -635,6 +635,49 @@ const SETTLEMENTS: readonly Mutation[] = [
   ),
 ];
 
+const GATEWAY_TOOLS: readonly Mutation[] = [
+  ...of(
+    "src/inference/lifecycle/tool-loop.ts",
+    ["translation/tools/gateway-search", "inference/lifecycle/gateway-search-charges"],
+    [
+      ["searches more often than is held for", "search.count >= search.max ||", ""],
+      ["sends a turn that the hold does not cover", "hold.limit - spent", "hold.limit"],
+    ],
+  ),
+  ...of(
+    "src/inference/lifecycle/tool-loop.ts",
+    ["translation/tools/gateway-fetch"],
+    [["fetches a URL that a page made up", "!urls.has(url)", 'urls.has("")']],
+  ),
+  ...of(
+    "src/inference/web-search/fetch-page.ts",
+    ["translation/tools/gateway-fetch"],
+    [
+      [
+        "follows a redirect to a domain that the caller excludes",
+        "!isAllowedPage(next, request)",
+        "!isAllowedPage(url, request)",
+      ],
+    ],
+  ),
+  ...of(
+    "src/inference/lifecycle/settle.ts",
+    ["inference/lifecycle/gateway-search-charges"],
+    [
+      [
+        "gives turns away whose successor failed",
+        "if (usage !== undefined) return chargeUsage(call, usage, now);",
+        "",
+      ],
+    ],
+  ),
+  ...of(
+    "src/inference/lifecycle/run-tool-loop.ts",
+    ["inference/lifecycle/gateway-search-charges"],
+    [["searches for a caller that has left", 'if (hasCallerLeft(state)) return end("pause");', ""]],
+  ),
+];
+
 const KEYS: readonly Mutation[] = [
   ...of(
     "src/http/key-policy.ts",
@@ -1412,6 +1455,7 @@ const CREDENTIALS: readonly Mutation[] = [
 export const MUTATIONS: readonly Mutation[] = [
   ...LEDGER,
   ...SETTLEMENTS,
+  ...GATEWAY_TOOLS,
   ...KEYS,
   ...SECRETS,
   ...ROUTING,

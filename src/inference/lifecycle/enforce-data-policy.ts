@@ -9,7 +9,7 @@ import type { Catalog, Model } from "../../models/catalog.ts";
 import { brokenRule, dataPolicyOf } from "../../models/data-policy.ts";
 import { sameModels } from "../../models/same-model.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
-import { asksForSearch } from "../request/tool-bounds.ts";
+import { gatewayToolsOf } from "../request/tool-bounds.ts";
 import type { Candidate, Candidates } from "../routing/candidates.ts";
 import { checkDataRules } from "../routing/routing-preferences.ts";
 
@@ -49,9 +49,8 @@ function withoutGatewaySearch(
   request: Pick<ParsedRequest, "fees">,
   origin: Origin,
 ): Candidates {
-  if (!asksForSearch(request)) return candidates;
   const [first, ...others] = candidates.filter(
-    ({ model, credential }) => credential.byok || model.hasGatewaySearch !== true,
+    ({ model, credential }) => credential.byok || !gatewayToolsOf(request, model).search,
   );
   if (first !== undefined) return [first, ...others];
   const who = { request: "The request", key: "The key", operator: "This gateway" }[origin];

@@ -16,6 +16,7 @@ import {
   createLinkFinder,
   createReplyCollector,
   createSseParser,
+  decodeRelayedText,
   meterEvent,
   type Part,
   readSse,
@@ -68,14 +69,15 @@ async function composeReply(state: LoopState, first: WholeReply): Promise<Candid
   for (;;) {
     const read = turn.readReply(reply.json, replyIdOf(state));
     id ??= read.id;
-    addUsage(state, turn.readUsage(reply.json));
+    const { json, text } = reply;
+    addUsage(state, turn, turn.readUsage(json), () => text);
     const [{ parts: own, finish } = { parts: [], finish: { reason: "error" as const } }] =
       read.choices;
     parts.push(...own.filter((one) => !isOwnCall(state, one)).map((one) => cited(state, one)));
     const composed = (reason = finish.reason): CandidateResult => {
       const usage = usageOfLoop(state);
       const choices = [{ parts, finish: { ...finish, reason } }];
-      const whole = { ...read, id, choices, usage: usage && { usage } };
+      const whole = { ...read, id, choices, usage: { usage } };
       const json = { reply: whole, usage };
       return { ok: true, reply: { ...first, json, text: JSON.stringify(json) } };
     };
@@ -214,12 +216,10 @@ async function fail(composer: Composer, { fault }: FailedCandidate): Promise<voi
 /** For the meter, and for the caller. */
 function billedEvents(state: LoopState): readonly ComposedEvent[] {
   const usage = usageOfLoop(state);
-  return usage === undefined
-    ? []
-    : [
-        { type: "billed", usage },
-        { type: "usage", report: { usage } },
-      ];
+  return [
+    { type: "billed", usage },
+    { type: "usage", report: { usage } },
+  ];
 }
 
 function wholePart(part: number, value: Extract<Part, { type: "native" }>): CanonicalEvent[] {
@@ -269,7 +269,7 @@ async function relayTurn(composer: Composer, turn: LoopTurn): Promise<FinishedTu
   setFlow(body, "discarded");
   await relayAll(reader.end());
   if (hasFailed) return undefined;
-  addUsage(state, usageSoFar(meter));
+  addUsage(state, turn, usageSoFar(meter), () => decodeRelayedText(meter.text));
   const [choice] = collector.reply().choices;
   return choice ?? { parts: [], finish: { reason: "error" } };
 }

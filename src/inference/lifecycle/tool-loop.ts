@@ -25,6 +25,7 @@ import type { Log } from "../../base/log.ts";
 import { limitsOf } from "../../models/catalog.ts";
 import { affordableOutput, costBound } from "../../models/price-bound.ts";
 import { tokenTotals } from "../metering/charge.ts";
+import { estimateTextTokens } from "../metering/text-estimate.ts";
 import {
   DEFAULT_TOOL_CALLS,
   GATEWAY_PAGE_TOKENS,
@@ -75,8 +76,8 @@ export interface LoopState {
   readonly search: ToolUses;
   readonly fetch: ToolUses;
   turnCount: number;
-  /** Of complete turns; undefined once a provider reports none. */
-  usage: Usage | undefined;
+  /** Of complete turns. */
+  usage: Usage;
 }
 
 interface ToolUses {
@@ -126,13 +127,24 @@ export function replyIdOf({ call, turnCount }: LoopState): string {
   return turnCount === 1 ? call.input.requestId : `${call.input.requestId}${turnCount}`;
 }
 
-export function addUsage(state: LoopState, usage: Usage | undefined): void {
-  state.usage = state.usage && usage && sumOf(state.usage, usage);
+/** A turn whose usage the provider does not report is counted by its texts. */
+export function addUsage(
+  state: LoopState,
+  turn: Pick<LoopTurn, "body">,
+  reported: Usage | undefined,
+  output: () => string,
+): void {
+  state.usage = sumOf(state.usage, reported ?? countedUsage(turn.body, output()));
+}
+
+/** `isClamped`: it is charged up to the hold, and not as exact. */
+function countedUsage(input: string, output: string): Usage {
+  const tokens = { input: estimateTextTokens(input), output: estimateTextTokens(output) };
+  return { tokens, fees: {}, isClamped: true };
 }
 
 /** The usage so far, with the tools that the gateway ran. */
-export function usageOfLoop({ usage, search, fetch }: LoopState): Usage | undefined {
-  if (usage === undefined) return usage;
+export function usageOfLoop({ usage, search, fetch }: LoopState): Usage {
   const run = { web_search: search.billed, web_fetch: fetch.billed };
   return { ...usage, fees: sumOfMeters(FEE_METERS, usage.fees, run) };
 }
@@ -317,8 +329,6 @@ function outputLeft(state: LoopState): number {
   const { estimate, hold, candidate } = call;
   const usage = usageOfLoop(state);
   const limits = limitsOf(candidate.model);
-  // A provider that reports no usage is charged with the whole hold in any case.
-  if (usage === undefined) return 0;
   const spent = chargeUsage(call, usage, deps.now()).charge.cost;
   const left = (loop.outputMax ?? limits.output) - tokenTotals(usage).outputTokens;
   const appended = Buffer.byteLength(JSON.stringify(turns)) + TURN_TOKENS * turns.length;

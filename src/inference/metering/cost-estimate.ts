@@ -18,14 +18,13 @@ import type { Provider } from "../providers/providers.ts";
 import { commonForm } from "../request/common-form.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
 import {
-  asksForFetch,
-  asksForSearch,
   DEFAULT_TOOL_CALLS,
   gatewayToolBounds,
   NO_FEES,
   type ToolBounds,
   toolBounds,
   toolsOf,
+  usesGatewayTools,
 } from "../request/tool-bounds.ts";
 import { inputBound, audioSecondsBound } from "./input-bound.ts";
 import { otherModelsCost } from "./other-models-cost.ts";
@@ -98,7 +97,8 @@ export function estimateCost(
   provider: Provider,
   context: EstimateContext,
 ): CostEstimate {
-  const isGatewayRun = isRunByGateway(original, model, context);
+  // The gateway keeps every limit of the tools that it runs itself.
+  const isGatewayRun = !context.byok && usesGatewayTools(original, model);
   const kept = {
     max_tool_calls: LIMITS_TOOL_CALLS.has(provider.id),
     max_uses: hasToolLimit(model.wires, "max_uses"),
@@ -124,19 +124,6 @@ export function estimateCost(
   return isLimited
     ? { ...first, minimum: least, fewerToolCalls: fewer }
     : { ...first, payingMinimum: least, fewerHeldCalls: fewer };
-}
-
-/** The gateway keeps every limit of the tools that it runs itself. */
-function isRunByGateway(
-  request: ParsedRequest,
-  { hasGatewaySearch, hasGatewayFetch }: Model,
-  { byok }: EstimateContext,
-): boolean {
-  if (byok) return false;
-  return (
-    (hasGatewaySearch === true && asksForSearch(request)) ||
-    (hasGatewayFetch === true && asksForFetch(request))
-  );
 }
 
 /** The most that the call can cost once the provider has run its tools so often. */
@@ -223,7 +210,7 @@ function estimateCall(
   const bounds = priceBounds(request, { inputTokens, repeatedTokens }, { quirk, seconds, units });
   const bound = costBound(bounds, cards);
   // Reasoning that no limit covers may occur in each turn of a call whose tools the gateway runs.
-  const runs = isRunByGateway(original, model, context) ? reads.calls + 1 : 1;
+  const runs = !context.byok && usesGatewayTools(original, model) ? reads.calls + 1 : 1;
   const { outputTokens, hiddenTokens } = outputBound(
     { outputMax: sentOutputMax(request, model), choices: request.choices, runs },
     outputLimitOf(request, limits.output),

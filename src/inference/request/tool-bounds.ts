@@ -110,7 +110,7 @@ export const GATEWAY_PAGE_TOKENS = 16_000;
 export function gatewayToolBounds(
   request: JsonObject,
   callsMax: number,
-  { hasGatewaySearch, hasGatewayFetch }: { hasGatewaySearch?: true; hasGatewayFetch?: true },
+  { hasGatewaySearch, hasGatewayFetch }: GatewayModel,
 ): ToolBounds {
   const { tools: listed } = request;
   const tools = Array.isArray(listed)
@@ -172,12 +172,33 @@ function maxFees(
 /** The meters of web searches, by the names of the APIs that callers use. */
 export const SEARCH_METERS = ["web_search", "web_search_preview", "grounding"] as const;
 
-export function asksForFetch({ fees }: Pick<ToolBounds, "fees">): boolean {
+function asksForFetch({ fees }: Pick<ToolBounds, "fees">): boolean {
   return fees.web_fetch !== undefined;
 }
 
-export function asksForSearch({ fees }: Pick<ToolBounds, "fees">): boolean {
+function asksForSearch({ fees }: Pick<ToolBounds, "fees">): boolean {
   return fees !== NO_FEES && SEARCH_METERS.some((meter) => fees[meter] !== undefined);
+}
+
+/** The tools of a call that the gateway runs on its own accounts, because the model's provider does not. */
+export function gatewayToolsOf(
+  request: Pick<ToolBounds, "fees">,
+  { hasGatewaySearch, hasGatewayFetch }: GatewayModel,
+): { readonly search: boolean; readonly fetch: boolean } {
+  return {
+    search: hasGatewaySearch === true && asksForSearch(request),
+    fetch: hasGatewayFetch === true && asksForFetch(request),
+  };
+}
+
+interface GatewayModel {
+  readonly hasGatewaySearch?: true;
+  readonly hasGatewayFetch?: true;
+}
+
+export function usesGatewayTools(request: Pick<ToolBounds, "fees">, model: GatewayModel): boolean {
+  const { search, fetch } = gatewayToolsOf(request, model);
+  return search || fetch;
 }
 
 type ToolReads = Pick<ToolBounds, "toolCalls" | "tokensPerToolCall" | "openToolLimit">;

@@ -1,5 +1,5 @@
-// Orders the providers of one model. The caller's `order` is followed exactly. Without it, providers that are down go last,
-// and the provider that answered this conversation before goes first.
+// Orders the providers of one model. The caller's `order` is followed exactly. Without it, providers that are down go last, and
+// those that run the tools of the call go first, then the provider that answered this conversation before.
 
 import { blendedPrice } from "../../models/same-model.ts";
 import type { Candidate } from "./candidates.ts";
@@ -29,6 +29,8 @@ export interface OrderContext {
   readonly routing: RoutingState;
   /** The provider that answered the conversation's last turn. */
   readonly lastProvider: string | undefined;
+  /** Whether the gateway would have to run tools of the call for this model. */
+  readonly lacksTools: (model: Candidate["model"]) => boolean;
 }
 
 export function orderEndpoints(
@@ -47,8 +49,10 @@ export function orderEndpoints(
       context.routing.isDown(credential.provider.id, credential.label, upstreamName, context),
     );
   const up = sorted.filter((endpoint) => !isEndpointDown(endpoint));
+  const withTools = up.filter(([{ model }]) => !context.lacksTools(model));
+  const inOrder = sort === undefined && withTools.length < up.length ? withTools : [];
   const preferred = up.filter((endpoint) => providerOf(endpoint) === context.lastProvider);
-  const ordered = new Set([...preferred, ...up, ...sorted]);
+  const ordered = new Set([...inOrder, ...preferred, ...up, ...sorted]);
   return allowFallbacks === false ? [...ordered].slice(0, 1) : [...ordered];
 }
 

@@ -16,6 +16,7 @@ import { modelsNamed, sameModels } from "../../models/same-model.ts";
 import type { Credential } from "../providers/credentials.ts";
 import { PROVIDERS, type RelayedWire } from "../providers/providers.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
+import { usesGatewayTools } from "../request/tool-bounds.ts";
 import {
   type CandidateQuery,
   type Candidate,
@@ -157,6 +158,7 @@ async function endpointsFor(
     stream: request.stream,
     routing: deps.routing,
     lastProvider: deps.routing.sticky.providerOf(conversation, id, now),
+    lacksTools: (model) => usesGatewayTools(request, model),
   });
   return ordered.map((endpoint) => withStickyKey(endpoint, { conversation, requestedModel: id }));
 }

@@ -17,7 +17,7 @@ import { passthroughPlan } from "./passthrough-plan.ts";
 import { rejectStoringFields } from "./provider-store.ts";
 import { relayedPlan } from "./relayed-plan.ts";
 import { isStreamingApi, type StreamingApi } from "./stream-transform.ts";
-import { gatewayToolsOf, translationPlan } from "./translation-plan.ts";
+import { runsGatewayTools, translationPlan } from "./translation-plan.ts";
 import type { PlanInput, TransportPlan } from "./transport-plan.ts";
 
 export function planFor(input: PlanInput): TransportPlan {
@@ -36,7 +36,7 @@ function choosePlan(input: PlanInput): TransportPlan {
   const { relayed } = API_TRAITS[api];
   const isPassthrough =
     !isStreamingApi(api) ||
-    (wires[0] === api && !hasGatewayTools(input) && !needsTranslation(api, json, model));
+    (wires[0] === api && !runsGatewayTools(input) && !needsTranslation(api, json, model));
   const plan =
     relayed !== undefined
       ? relayedPlan(input, relayed)
@@ -45,11 +45,6 @@ function choosePlan(input: PlanInput): TransportPlan {
         : translationPlan(input, api);
   if (input.isStrict) rejectDropped(plan.dropped, model.id);
   return plan;
-}
-
-function hasGatewayTools(input: PlanInput): boolean {
-  const { search, fetch } = gatewayToolsOf(input);
-  return search || fetch;
 }
 
 // A model without a JSON schema field, or without custom tools or search options, would reject them even on its own API.

@@ -24,7 +24,7 @@ import { errorObject } from "../../base/error-body.ts";
 import { invalid } from "../../base/fault.ts";
 import { abilitiesOf } from "../../models/model-abilities.ts";
 import type { UpstreamWire } from "../providers/providers.ts";
-import { asksForFetch, asksForSearch } from "../request/tool-bounds.ts";
+import { gatewayToolsOf, usesGatewayTools } from "../request/tool-bounds.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import {
   rejectCanonicalReferences,
@@ -53,12 +53,20 @@ export function translationPlan(input: PlanInput, api: StreamingApi): TransportP
   const read = canonicalRequestFor(input, api);
   const canonical = input.files === undefined ? read : withFetchedFiles(read, input.files);
   rejectCanonicalReferences(canonical, destinationOf(credential, wires[0]));
-  const offered = gatewayToolsOf(input);
-  const tools =
-    offered.search || offered.fetch ? takeGatewayTools(canonical, api, offered) : undefined;
+  const tools = runsGatewayTools(input)
+    ? takeGatewayTools(canonical, api, gatewayToolsOf(input.request, input.candidate.model))
+    : undefined;
   return tools === undefined
     ? planOf(input, checkedTranslation(input, api, canonical))
     : loopPlan(input, api, tools);
+}
+
+/** Whether the gateway runs tools of the call. */
+export function runsGatewayTools({
+  request,
+  candidate: { model, credential },
+}: Pick<PlanInput, "request" | "candidate">): boolean {
+  return !credential.byok && usesGatewayTools(request, model);
 }
 
 function checkedTranslation(
@@ -72,17 +80,6 @@ function checkedTranslation(
   rejectStoredReferences(body, destination, "translation");
   rejectUnknownTools(body, destination);
   return { ...chosen, api, canonical };
-}
-
-/** The tools of this call that the gateway runs, because the provider does not. */
-export function gatewayToolsOf({
-  request,
-  candidate: { model, credential },
-}: Pick<PlanInput, "request" | "candidate">): Parameters<typeof takeGatewayTools>[2] {
-  return {
-    search: !credential.byok && model.hasGatewaySearch === true && asksForSearch(request),
-    fetch: !credential.byok && model.hasGatewayFetch === true && asksForFetch(request),
-  };
 }
 
 /** The first turn's request, and the reply that is composed of the replies of all turns. */

@@ -199,6 +199,25 @@ describe.each(STORE_KINDS)("searches by the gateway on %s", (store) => {
     expect(await spent()).toBe(costOf(TURNS.slice(0, 2), 2));
   });
 
+  test.each([false, true])(
+    "counts a turn whose usage the provider does not report (stream: %p)",
+    async (stream) => {
+      override = (number) => {
+        const reply = replyOf(TURNS[number - 1] ?? { input: 0, output: 0 }, stream);
+        const body = String(reply.body).replaceAll(/"usage":\{[^}]*\}/g, '"usage":null');
+        return number === 1 ? { ...reply, body } : undefined;
+      };
+      const response = await call({ stream });
+      expect(await response.text()).toContain("Done.");
+      await expectSettledLedger(gateway.server.db);
+      const known = costOf(TURNS.slice(1), 2);
+      expect(await spent()).toBeGreaterThan(known);
+      expect(await spent()).toBeLessThan(known + 1_000n * INPUT);
+      const [record] = await usageRecordsOf(gateway.server.db, account.id);
+      expect(Number(record?.["exact"])).toBe(0);
+    },
+  );
+
   test("ends after the turn in which the caller leaves, and charges it", async () => {
     const leave = new AbortController();
     let resume = (): void => {};
@@ -244,6 +263,17 @@ describe.each(STORE_KINDS)("searches by the gateway on %s", (store) => {
     await expectSettledLedger(gateway.server.db);
     // The second turn may not search any more.
     expect(await spent()).toBe(costOf(TURNS.slice(0, 2), 1));
+  });
+
+  test("ends before a turn that the hold does not cover", async () => {
+    turns = [
+      { input: 48_000, output: 20, query: "tides" },
+      { input: 500, output: 20 },
+    ];
+    const more = { web_search_options: undefined, tools: [limitedTool(1)] };
+    const response = await call({ ...more, postern: { max_cost_usd: 0.06 } });
+    expect(await response.text()).toContain('"finish_reason":"length"');
+    expect(provider.requests.length).toBe(1);
   });
 
   test("searches less often with little credit", async () => {

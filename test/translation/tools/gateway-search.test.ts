@@ -36,7 +36,21 @@ beforeEach(() => {
   turns = [search(), { text: TEXT }];
 });
 
-const harness = await startHarness({ script, env: { POSTERN_SEARCH: "simulator" } });
+/** The same model at a provider that does not search, and at one that does. */
+const twin = (wire: Wire, fees?: Json): Json => ({
+  id: `on-${wire}/twin`,
+  same_as: "twin",
+  context_length: 100_000,
+  max_output_tokens: 1_000,
+  supported: ["tools"],
+  wires: [wire],
+  pricing: { tokens: { input: wire === "chat" ? "1" : "2", output: "2" }, fees },
+});
+const harness = await startHarness({
+  script,
+  env: { POSTERN_SEARCH: "simulator" },
+  models: [twin("chat"), twin("responses", { web_search: "0.01" })],
+});
 const anthropic = anthropicFor(harness);
 const openai = openaiFor(harness);
 afterAll(() => harness.stop());
@@ -292,3 +306,27 @@ test.each(["generateContent", "streamGenerateContent?alt=sse"])(
     });
   },
 );
+
+test("prefers a provider that searches, unless the caller orders or sorts them", async () => {
+  const servedBy = async (more: Json): Promise<string | null> => {
+    // A conversation of its own: it stays at the provider that answered before.
+    const input = JSON.stringify(more);
+    const body = { ...bodyFor("responses", "chat"), model: "twin", input, ...more };
+    const { headers } = await callApi(harness, "responses", body);
+    return headers.get("x-postern-provider");
+  };
+  expect(await servedBy({ tools: undefined })).toBe("on-chat");
+  expect(await servedBy({})).toBe("on-responses");
+  expect(await servedBy({ provider: { sort: "price" } })).toBe("on-chat");
+  expect(await servedBy({ provider: { order: ["on-chat"] } })).toBe("on-chat");
+});
+
+test("the simulator searches when it is asked to", async () => {
+  turns = [];
+  const reply = await callApi(harness, "messages", {
+    ...bodyFor("messages", "chat"),
+    messages: [{ role: "user", content: "Use the web_search tool." }],
+  });
+  expect(reply.text).toContain("web_search_tool_result");
+  expect(reply.text).toContain("The tool answered");
+});
