@@ -188,8 +188,8 @@ export function levelText({ model, metric, target, period }: LevelTerms): string
 export function creditText({ metric, period, creditPercent, cap }: LevelTerms): string {
   const base =
     metric === "slow_first_token" || metric === "broken_reply"
-      ? `what those calls cost, summed per ${period}`
-      : `what your calls of that model cost in the ${period}`;
+      ? `what an account paid for those calls, summed per ${period}`
+      : `what an account paid for the model in the ${period}`;
   return `${creditPercent}% of ${base}, at most ${formatUsdExact(cap)} a month`;
 }
 

@@ -3,6 +3,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import path from "node:path";
 import type { Browser, Page } from "playwright-core";
+import { addServiceLevel } from "../../src/service-levels/service-levels.ts";
+import { AVAILABILITY } from "../service-levels/level-world.ts";
 import {
   launchBrowser,
   type DisplayMode,
@@ -27,12 +29,15 @@ const PAGES = [
   "/models",
   "/models/sim/echo",
   "/status",
+  "/docs/sla",
 ];
 
 let gateway: Gateway;
 let browser: Browser;
 beforeAll(async () => {
   [gateway, browser] = await Promise.all([startGateway(), launchBrowser()]);
+  const act = { operator: "ada@operator.example", network: null, now: Date.now() };
+  await gateway.server.db.write((tx) => addServiceLevel(tx, act, AVAILABILITY));
 });
 afterAll(async () => {
   await browser.close();

@@ -1452,10 +1452,74 @@ const CREDENTIALS: readonly Mutation[] = [
   ),
 ];
 
+const SERVICE_LEVELS: readonly Mutation[] = [
+  ...of(
+    "src/service-levels/service-credits.ts",
+    ["service-levels/service-levels"],
+    [
+      [
+        "a repeated evaluation credits a breach again",
+        '  if (toNano(row?.["posted"] ?? "0") > 0n) return 0n;\n',
+        "",
+      ],
+      [
+        "several service levels credit more than was paid",
+        'paid - toNano(row?.["overlapping"] ?? "0")',
+        "paid",
+      ],
+      [
+        "credits exceed the cap of their service level",
+        'level.cap - toNano(row?.["of_level"] ?? "0")',
+        "level.cap",
+      ],
+      [
+        "a frozen or closing account is credited",
+        '  if (freeze !== undefined && freeze.by !== "debt") return 0n;\n',
+        "",
+      ],
+      ["a refund returns a service credit", 'bucket: "promo"', 'bucket: "paid"'],
+    ],
+  ),
+  ...of(
+    "src/service-levels/breach.ts",
+    ["service-levels/service-levels"],
+    [
+      ["failures of a caller's own provider key earn credit", "!record.byok && ", ""],
+      [
+        "errors of the caller's requests earn credit",
+        "  return isOutage && (status < 400 || status >= 500);",
+        "  return isOutage;",
+      ],
+      [
+        "an account earns credit for errors that it provokes",
+        "!isMissed || areOthersAvailable(others, target)",
+        "!isMissed",
+      ],
+      [
+        "tiny slow calls earn credit for expensive ones",
+        "!isMissed || areOthersFast(others, { percent, target })",
+        "!isMissed",
+      ],
+    ],
+  ),
+  ...of(
+    "src/service-levels/evaluate-levels.ts",
+    ["service-levels/service-levels"],
+    [
+      [
+        "a service level is credited after its end",
+        "endedAt === null || window.start < endedAt",
+        "true",
+      ],
+    ],
+  ),
+];
+
 export const MUTATIONS: readonly Mutation[] = [
   ...LEDGER,
   ...SETTLEMENTS,
   ...GATEWAY_TOOLS,
+  ...SERVICE_LEVELS,
   ...KEYS,
   ...SECRETS,
   ...ROUTING,

@@ -111,7 +111,7 @@ describeEachStore((kind) => {
     const [html, json] = await readPublic();
     expect(html).toContain(`Availability of ${MODEL} per hour is at least 99.95%.`);
     expect(html).toContain(
-      "10% of what your calls of that model cost in the hour, at most $25.00 a month",
+      "10% of what an account paid for the model in the hour, at most $25.00 a month",
     );
     expect(json).toMatchObject({
       data: [{ metric: "availability", target: 0.9995, credit_percent: 10, cap_usd: "25" }],

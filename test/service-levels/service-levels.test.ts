@@ -329,6 +329,7 @@ describeEachStore((kind) => {
       await world.add({ creditPercent: 20 }, at);
       await world.evaluate(6);
       const credits = await world.credits("acct_a");
+      expect(credits).toHaveLength(2);
       const byHour = credits.map(
         ({ window, amount }) => [(window.start - FIRST_HOUR) / HOUR_MS, amount] as const,
       );

@@ -128,7 +128,7 @@ function ServiceCreditCard({ serviceCredits }: Pick<BillingPageProps, "serviceCr
         isStacked
         columns={[
           { name: "Date", isDate: true },
-          { name: "Reason" },
+          { name: "Reason", isWide: true },
           { name: "Credit", isNumber: true },
         ]}
         rows={serviceCredits.map(({ createdAt, reason, amount }) => [

@@ -71,7 +71,7 @@ const EXAMPLE: z.infer<typeof ServiceLevels> = {
       id: "slv_01kah5t3mq7d2c9w4e6r8t0yax",
       object: "service_level",
       text: "Availability of openai/gpt-5-mini per day is at least 99.9%.",
-      credit: "10% of what your calls of that model cost in the day, at most $50.00 a month",
+      credit: "10% of what an account paid for the model in the day, at most $50.00 a month",
       model: "openai/gpt-5-mini",
       metric: "availability",
       target: 0.999,

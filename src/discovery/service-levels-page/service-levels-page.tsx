@@ -79,7 +79,11 @@ function LevelTable({ levels }: { readonly levels: readonly ServiceLevel[] }): C
     <Table
       label="Service levels"
       isStacked
-      columns={[{ name: "Level" }, { name: "Credit" }, { name: "In force" }]}
+      columns={[
+        { name: "Level" },
+        { name: "Credit", isWide: true },
+        { name: "In force", isWide: true },
+      ]}
       rows={levels.map((level) => [
         <span id={level.id}>{levelText(level)}</span>,
         creditText(level),

@@ -106,8 +106,8 @@ function LevelTable({
       isStacked
       columns={[
         { name: "Level" },
-        { name: "Credit" },
-        { name: "State" },
+        { name: "Credit", isWide: true },
+        { name: "State", isWide: true },
         { name: "Credits given", isNumber: true },
         { name: "Amount", isNumber: true },
         { name: "Change" },

@@ -1144,8 +1144,6 @@ create table service_credit (
   unique (account_id, level_id, model, window_start)
 );
 
-create index service_credit_by_level on service_credit (level_id, created_at);
-
 -- operator
 
 create table operator_request (

@@ -1268,8 +1268,6 @@ create table service_credit (
   unique (account_id, level_id, model, window_start)
 ) without rowid;
 
-create index service_credit_by_level on service_credit (level_id, created_at);
-
 -- operator
 
 -- Changes of accounts that wait for a second operator, or were decided by one.
