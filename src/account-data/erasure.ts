@@ -139,6 +139,7 @@ export const KEPT_TABLES: Readonly<Record<string, string>> = {
   top_up: "accounting",
   agent_payment:
     "accounting; the address of a wallet is on the public chain, and a payment token works once",
+  metered_payment: "accounting; the address of the wallet is on the public chain",
   claim_count: "counts per hour, deleted after a day",
   authorization_code: "deleted an hour after it expires, with the id of a person",
   mcp_session: "deleted a day after its account was created, with the id of a key",

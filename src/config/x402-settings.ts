@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { type Secret, secret } from "../base/crypto/secret.ts";
+import { type Nano, NANO_PER_USD } from "../base/money/money.ts";
 import type { Token } from "../billing/x402/x402-messages.ts";
 import { httpUrl } from "./setting-schemas.ts";
 
@@ -31,6 +32,11 @@ export const X402_SETTINGS: Readonly<
     defaultValue: "1",
     description:
       "The least that an agent pays for a model call, with the fee: $1 buys 952,380 credits. Clients pay $1 by default.",
+  },
+  X402_UPTO_RISK_USD: {
+    defaultValue: "0",
+    description:
+      "Above 0, wallets can pay for calls without an API key, after they ran; the most that such calls may owe at a time, losses of a day included. Requires `X402_RPC_URL`.",
   },
   X402_RPC_URL: {
     defaultValue: "",
@@ -63,6 +69,7 @@ const TOP_UP_DEFAULT_CENTS = 100;
 const TOP_UP_MIN_CENTS = 5;
 const TOP_UP_MAX_CENTS = 100_000;
 const CENTS_PER_USD = 100;
+const NANO_PER_CENT = NANO_PER_USD / BigInt(CENTS_PER_USD);
 
 export const X402_ENVIRONMENT = {
   X402_PAY_TO: z.string().regex(ADDRESS, "must be 0x and 40 hexadecimal digits").optional(),
@@ -82,6 +89,11 @@ export const X402_ENVIRONMENT = {
       `must be from ${TOP_UP_MIN_CENTS / CENTS_PER_USD} to ${TOP_UP_MAX_CENTS / CENTS_PER_USD}`,
     )
     .default(TOP_UP_DEFAULT_CENTS),
+  X402_UPTO_RISK_USD: z
+    .string()
+    .regex(/^\d{1,6}(\.\d{1,2})?$/, "must be an amount of US dollars such as 25")
+    .transform((usd) => BigInt(Math.round(Number(usd) * CENTS_PER_USD)) * NANO_PER_CENT)
+    .default(0n),
   X402_RPC_URL: httpUrl.optional(),
 };
 
@@ -96,6 +108,8 @@ export interface X402Config {
   readonly facilitatorKey?: Secret;
   /** Secret, because hosted nodes have their key in the URL. */
   readonly rpcUrl?: Secret;
+  /** 0 where every call needs a key. */
+  readonly uptoRiskMax: Nano;
 }
 
 export function x402ConfigFrom(env: X402Env): {
@@ -115,6 +129,7 @@ export function x402ConfigFrom(env: X402Env): {
       network,
       token,
       facilitatorUrl,
+      uptoRiskMax: env.X402_UPTO_RISK_USD,
       ...(key === undefined ? {} : { facilitatorKey: secret(key) }),
       ...(rpcUrl === undefined ? {} : { rpcUrl: secret(rpcUrl) }),
     },
@@ -132,6 +147,9 @@ export function x402ConfigErrors(env: X402Env): readonly string[] {
       : []),
     ...(isEnabled && token === undefined
       ? [`X402_ASSET must be set: ${network} has no default token`]
+      : []),
+    ...(env.X402_UPTO_RISK_USD > 0n && env.X402_RPC_URL === undefined
+      ? ["X402_RPC_URL must be set if X402_UPTO_RISK_USD is: it shows whether a call was paid"]
       : []),
     ...(!isEnabled && (facilitatorUrl ?? env.X402_RPC_URL ?? env.X402_FACILITATOR_KEY) !== undefined
       ? ["X402_PAY_TO must be set if other X402 settings are"]

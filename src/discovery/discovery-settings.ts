@@ -48,6 +48,8 @@ export interface DiscoverySettings {
   /** Absent without a daily budget of starting credit. */
   readonly grants?: GrantSettings | undefined;
   /** How a call can pay for itself; empty or absent if only the balance pays. */
+  /** Whether a wallet can pay for a call without a key. */
+  readonly acceptsWallets?: boolean;
   readonly paymentMethods?: readonly { readonly method: string; readonly currency: string }[];
   readonly termsUrl?: string | undefined;
   readonly privacyUrl?: string | undefined;

@@ -113,7 +113,8 @@ const MODEL_FIELD = /"model"\s*:\s*"([^"\\]{1,200})"/;
 function refusedCall(context: RequestContext, fault: Fault): RefusedCall | undefined {
   const { match, requestId, now, bodyText } = context;
   const key = context.key ?? context.endedKey;
-  if (match?.route.kind !== "model" || key === undefined) return undefined;
+  if (match?.route.kind !== "model" || key === undefined || context.key?.isAnonymous === true)
+    return undefined;
   const isProviders =
     fault.code === "upstream_error" || fault.options.fields?.["provider"] !== undefined;
   if (fault.status < 400 || fault.status > 499 || isProviders) return undefined;
@@ -158,7 +159,8 @@ export function createResponseFinisher({
     // Model calls set these headers when they create the response: adding them here costs more than routing.
     if (!hasCommonHeaders(response)) {
       setCommonHeaders(headers, context);
-      if (context.key !== undefined) addMissing(headers, rateHeadersOf?.(context.key, now));
+      if (context.key !== undefined && context.key.isAnonymous !== true)
+        addMissing(headers, rateHeadersOf?.(context.key, now));
     }
     const isScarce = descriptors?.isScarce(now) === true && response.status !== SWITCHING_PROTOCOLS;
     if (isScarce || isLeaving?.() === true) headers.set("connection", "close");

@@ -56,7 +56,7 @@ export function createSteps(
     // A call is admitted before its body is read. Its key may come from the cache: its hold checks it again.
     model: [
       ...start,
-      authenticateKey(keys, "cache"),
+      authenticateKey(keys, "cache", clientIpOf),
       limitRefusals(limits, now),
       checkScope,
       admitCall(limits),

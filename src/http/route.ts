@@ -30,6 +30,8 @@ export interface Caller {
   /** The account's setting: every call gets a signed receipt. */
   readonly signsReceipts?: boolean;
   readonly granted?: ReadonlySet<Scope>;
+  /** Set for a request without a key: the caller is its network, which has no account. */
+  readonly isAnonymous?: true;
 }
 
 /** The columns of a key that restrict its calls, as they are stored. */
@@ -165,6 +167,8 @@ interface RouteDoc {
   readonly revealsSecret?: true;
   /** The handler honors `Idempotency-Key` itself, as write routes always do. */
   readonly idempotent?: true;
+  /** Without a key, a wallet can pay for the call. */
+  readonly acceptsWallets?: true;
   /** Documented request headers, with descriptions. */
   readonly requestHeaders?: Readonly<Record<string, string>>;
   /** Provider headers that are passed on to the caller; a trailing `*` matches any suffix. */

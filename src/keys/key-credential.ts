@@ -55,9 +55,16 @@ export interface OidcCredential {
   readonly audience: string;
 }
 
-export type KeyCredential = PublicKeyCredential | OidcCredential;
-/** The audience is that of the key, once it has an id. */
-export type CredentialSettings = PublicKeyCredential | Omit<OidcCredential, "audience">;
+/** Payments that this wallet signs. */
+interface WalletCredential {
+  readonly type: "wallet";
+  readonly address: string;
+}
+
+export type KeyCredential = PublicKeyCredential | OidcCredential | WalletCredential;
+/** What a request can name. The audience is that of the key, once it has an id. */
+type RequestedCredential = PublicKeyCredential | Omit<OidcCredential, "audience">;
+export type CredentialSettings = RequestedCredential | WalletCredential;
 
 /** A request that its own key must have signed. */
 export interface SignedBody {
@@ -70,7 +77,7 @@ export interface SignedBody {
 /** Throws unless the request is signed by this public key: otherwise one could bind the key of another agent to an own account. */
 export type ProvePublicKey = (tx: Tx, signed: SignedBody, x: string) => Promise<void>;
 
-export function toCredentialSettings(body: Readonly<Record<string, unknown>>): CredentialSettings {
+export function toCredentialSettings(body: Readonly<Record<string, unknown>>): RequestedCredential {
   const { credential } = parseWithSchema(Credential, { credential: body }, "body");
   if (credential.type === "public_key") return { type: "public_key", x: credential.jwk.x };
   const { type, issuer, subject, claims } = credential;
@@ -125,14 +132,20 @@ export function thumbprintOf(x: string): string {
 /** For people: in the audit log and in the console. */
 export function credentialText(credential: KeyCredential): string {
   if (credential.type === "public_key") return `public key ${thumbprintOf(credential.x)}`;
+  if (credential.type === "wallet") return `payments of the wallet ${credential.address}`;
   return `tokens of ${credential.issuer} for ${credential.subject}`;
 }
 
 /** What the stored hash of a key without a secret is made from. It is public: it never works as a raw key. */
 export function credentialName(credential: KeyCredential): string {
+  if (credential.type === "wallet") return walletName(credential.address);
   return credential.type === "public_key"
     ? publicKeyName(thumbprintOf(credential.x))
     : audienceName(credential.audience);
+}
+
+export function walletName(address: string): string {
+  return `wallet:${address}`;
 }
 
 export function publicKeyName(thumbprint: string): string {
@@ -179,6 +192,6 @@ export function toCredentialRecord(
   credential: KeyCredential | null,
 ): z.infer<typeof CredentialRecord> | null {
   if (credential === null) return null;
-  if (credential.type === "oidc") return { ...credential };
+  if (credential.type !== "public_key") return { ...credential };
   return { type: "public_key", keyid: thumbprintOf(credential.x) };
 }

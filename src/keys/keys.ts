@@ -225,9 +225,9 @@ async function assertBelowLimits(
 
 /** A token for another key, or for another gateway, has another audience. */
 function withAudience(credential: CredentialSettings, baseUrl: string, id: string): KeyCredential {
-  return credential.type === "public_key"
-    ? credential
-    : { ...credential, audience: `${baseUrl}/v1/keys/${id}` };
+  return credential.type === "oidc"
+    ? { ...credential, audience: `${baseUrl}/v1/keys/${id}` }
+    : credential;
 }
 
 interface NewSecret extends KeyHash {

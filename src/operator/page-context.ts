@@ -20,7 +20,7 @@ export interface OperatorContext {
   readonly signIn: SignIn | undefined;
   readonly idempotency: Idempotency;
   /** Looks up x402 payments; absent without an RPC URL. */
-  readonly chain: ChainClient | undefined;
+  readonly chain: Pick<ChainClient, "findPayment"> | undefined;
   /** Limits sign-in attempts per network. */
   readonly signInRateLimiter: RateLimiter;
   readonly baseUrl: string;

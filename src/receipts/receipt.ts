@@ -3,7 +3,7 @@
 
 import { signJws, type SigningKey } from "../base/crypto/jws.ts";
 import type { JsonObject } from "../base/json.ts";
-import { creditsOf, usdText } from "../base/money/money.ts";
+import { creditsOf, type Nano, usdText } from "../base/money/money.ts";
 import { SECOND_MS } from "../base/time.ts";
 import { API_PATHS, type UsageRecord } from "../usage/usage.ts";
 
@@ -16,10 +16,19 @@ export function signReceipt(
   record: UsageRecord,
   baseUrl: string,
   key: SigningKey,
+  paid?: WalletPayment,
 ): string | undefined {
   const { receipt } = record;
   if (receipt === undefined) return undefined;
-  return signJws(key, RECEIPT_TYPE, receiptOf(record, receipt, baseUrl));
+  const unpaid = receiptOf(record, receipt, baseUrl);
+  const payload = paid && { ...unpaid, fee_usd: usdText(paid.fee), payment: paid.payment };
+  return signJws(key, RECEIPT_TYPE, payload ?? unpaid);
+}
+
+/** The payment of a call that a wallet paid. */
+export interface WalletPayment {
+  readonly payment: JsonObject;
+  readonly fee: Nano;
 }
 
 /** The first six members are those of the receipt of x402's Offer and Receipt extension; the others are our own. */

@@ -1,6 +1,5 @@
 // The protocols of agent payments that the settings enable.
 
-import type { MasterSecret } from "../base/crypto/encryption.ts";
 import { SECOND_MS } from "../base/time.ts";
 import type { BillingDeps } from "../billing/billing-deps.ts";
 import { createChallenger } from "../billing/mpp/challenge.ts";
@@ -14,8 +13,12 @@ import {
 import { createPayAndRun, type PayAndRun } from "../billing/payments/paid-calls.ts";
 import type { PaymentProtocol } from "../billing/payments/payment-protocol.ts";
 import { createTempoDeps, createTempoMethod, pollTempo } from "../billing/tempo/tempo-method.ts";
+import { createRunWalletCall, type RunWalletCall } from "../billing/x402/upto-calls.ts";
+import { pollUpto } from "../billing/x402/upto-payments.ts";
 import { type X402Service, createX402, createX402Protocol } from "../billing/x402/x402-protocol.ts";
 import type { Config } from "../config/config.ts";
+import type { Core } from "./core.ts";
+import { createUpto } from "./create-upto.ts";
 
 const POLL_INTERVAL_MS = 10 * SECOND_MS;
 
@@ -30,21 +33,25 @@ export interface AgentPayments {
     intervalMs: number,
     run: () => Promise<unknown>,
   ])[];
+  /** Runs a model call without a key. Undefined where every call needs one. */
+  readonly runWalletCall: RunWalletCall | undefined;
   /** Runs a model call and lets it pay for itself where the balance does not cover it. */
   readonly withPayment: PayAndRun | undefined;
 }
 
 interface PaymentServicesDeps {
   readonly billing: BillingDeps;
-  readonly master: MasterSecret;
+  readonly core: Pick<Core, "db" | "keys" | "master" | "signingKeys">;
   readonly now: () => number;
 }
 
 export function createAgentPayments(
-  { x402: settings, tempo: tempoSettings, baseUrl, agentTopUpCents: topUpCents }: Config,
-  { billing, master, now }: PaymentServicesDeps,
+  config: Config,
+  { billing, core, now }: PaymentServicesDeps,
 ): AgentPayments {
+  const { x402: settings, tempo: tempoSettings, baseUrl, agentTopUpCents: topUpCents } = config;
   const x402 = settings && createX402(settings, { billing, now, baseUrl });
+  const upto = createUpto(config, x402, core);
   const stripe = stripeMethodDeps(billing, now);
   const tempo = tempoSettings && createTempoDeps(tempoSettings, { billing, now });
   const methods = [
@@ -52,7 +59,7 @@ export function createAgentPayments(
     ...(stripe === undefined ? [] : [createStripeMethod(stripe)]),
     ...(tempo === undefined ? [] : [createTempoMethod(tempo)]),
   ];
-  const challenger = createChallenger(master, baseUrl);
+  const challenger = createChallenger(core.master, baseUrl);
   const mpp = methods.length === 0 ? undefined : createMppProtocol({ challenger, methods, now });
   const protocols = [
     ...(x402 === undefined ? [] : [createX402Protocol(x402.deps)]),
@@ -62,13 +69,15 @@ export function createAgentPayments(
     protocols.length === 0 ? undefined : createPayAndRun({ billing, topUpCents, protocols, now });
   const polls: readonly (readonly [name: string, run: (() => Promise<unknown>) | undefined])[] = [
     ["reconcile x402 payments", x402?.poll],
+    ["reconcile upto payments", upto && (() => pollUpto(upto))],
     ["reconcile shared payment tokens", stripe && (() => pollSharedTokens(stripe))],
     ["reconcile Tempo payments", tempo && (() => pollTempo(tempo))],
   ];
   const jobs = polls.flatMap(([name, run]) =>
     run === undefined ? [] : [[name, POLL_INTERVAL_MS, run] as const],
   );
-  return { x402, mpp, jobs, withPayment };
+  const runWalletCall = upto && createRunWalletCall(upto, baseUrl);
+  return { x402, mpp, jobs, withPayment, runWalletCall };
 }
 
 function stripeMethodDeps(billing: BillingDeps, now: () => number): StripeMethodDeps | undefined {

@@ -67,6 +67,7 @@ export function discoverySettings(
     verifiedAgents: config.verifiedAgents.map(({ url }) => url),
     grants: grantSettings(config),
     paymentMethods: paymentMethods(config),
+    acceptsWallets: (config.x402?.uptoRiskMax ?? 0n) > 0n,
     hasPaymentPage: paymentOptions(config).hasPage,
     termsUrl: operator.termsUrl,
     privacyUrl: operator.privacyUrl,

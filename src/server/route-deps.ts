@@ -279,7 +279,8 @@ function inferenceRouteDeps(
   now: () => number,
   { core: { db, idempotency }, modelCalls: { inference }, agentPayments }: Services,
 ): RouteDeps["inference"] {
-  const { withPayment } = agentPayments;
+  const { withPayment, runWalletCall } = agentPayments;
+  const { parse, route } = inference.infer;
   return {
     infer: inference.infer,
     countTokens: inference.countTokens,
@@ -290,6 +291,11 @@ function inferenceRouteDeps(
       isKeyActive: isLiveKey,
       begin: idempotency.begin,
       release: idempotency.release,
+    },
+    wallet: runWalletCall && {
+      runWalletCall,
+      estimate: { parse, route },
+      trackCall: inference.trackCall,
     },
     payment: withPayment && { payAndRun: withPayment, trackCall: inference.trackCall },
   };

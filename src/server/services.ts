@@ -112,7 +112,7 @@ export async function createServices(
   });
   const emailLinks = { baseUrl, receiptPath: billing.deps.links.receiptPath };
   const emailWorker = createEmailWorker({ db, log, now, links: emailLinks, send });
-  const agentPayments = createAgentPayments(config, { billing: billing.deps, master, now });
+  const agentPayments = createAgentPayments(config, { billing: billing.deps, core, now });
   const ledgerVerification = createVerification(config, options, db);
   const alerting = { core, modelCalls, ledgerVerification, controls };
   return {

@@ -166,7 +166,7 @@ export const USAGE_COLUMNS: readonly Column[] = [
   "charged_at:bigint",
 ];
 
-async function findUsage(
+export async function findUsage(
   reader: Reader,
   accountId: string,
   id: string,

@@ -280,7 +280,20 @@ export const CHECKS: readonly Check[] = [
     sql: `with ${CLEARED_CTE}
       select cleared.account_id, cleared.ref, cast(cleared.total as text) as transfers
       from cleared left join payment on payment.id = cleared.ref and payment.account_id = cleared.account_id
-      where payment.id is null`,
+      left join metered_payment on metered_payment.id = cleared.ref and metered_payment.account_id = cleared.account_id
+      where payment.id is null and metered_payment.id is null`,
+  },
+  {
+    problem: "the transfers of a call that a wallet pays do not match its payment",
+    sql: `with ${CLEARED_CTE}
+      select metered_payment.id, metered_payment.account_id, metered_payment.state,
+        cast(coalesce(cleared.total, 0) as text) as transfers, cast(metered_payment.amount_nano as text) as amount
+      from metered_payment left join cleared
+        on cleared.ref = metered_payment.id and cleared.account_id = metered_payment.account_id
+      where coalesce(cleared.total, 0) <> case metered_payment.state when 'open' then metered_payment.credit_nano
+          when 'due' then metered_payment.amount_nano when 'paid' then metered_payment.amount_nano else 0 end
+        or metered_payment.charge_nano > metered_payment.credit_nano
+        or (metered_payment.state <> 'open' and metered_payment.amount_nano < metered_payment.charge_nano)`,
   },
   {
     problem: "an invoice's status does not match its payments",

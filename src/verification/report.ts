@@ -179,7 +179,18 @@ const FIELD_BY_ACCOUNT: Readonly<
   [SYSTEM_ACCOUNTS.suspense]: "suspense",
   [SYSTEM_ACCOUNTS.refundExpense]: "borne",
 };
-const KIND_ORDER = ["purchase", "refund", "refund_failed", "dispute", "dispute_closed"];
+const KIND_ORDER = [
+  "purchase",
+  "refund",
+  "refund_failed",
+  "dispute",
+  "dispute_closed",
+  "authorization",
+  "release",
+  "capture",
+  "loss",
+  "recovery",
+];
 
 /** All amounts are positive; the kind says the direction. */
 function totalsByProcessor(sums: readonly TransferSum[]): readonly ProcessorTotals[] {

@@ -107,6 +107,7 @@ const FIRST_HITS: readonly (readonly [query: string, page: string])[] = [
   ["status", "/docs/status"],
   ["claim", "/docs/claim"],
   ["quote", "/docs/quotes-and-receipts"],
+  ["permit2", "/docs/pay-per-call"],
   ["embeddings", "/docs/api/create-embeddings"],
   ["dropped parameters", "/docs/translation"],
   ["strem", "/docs/guides/streaming"],

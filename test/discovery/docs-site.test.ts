@@ -152,6 +152,7 @@ const RUN_OPERATOR_PAGES = new Set([
 const POLLING_PAGES = new Set(["claim.md", "identity.md"]);
 /** Pages whose examples need more than this gateway, and where the same is tested. */
 const TESTED_ELSEWHERE: Readonly<Record<string, string>> = {
+  "pay-per-call.md": "test/billing/x402/upto-calls.test.ts, with a chain",
   "x402.md": "test/billing/x402/x402-payments.test.ts, with a chain",
   "mpp.md": "test/billing/mpp, with a chain and a card",
   "deploy.md": "test/deploy/pages.test.ts",

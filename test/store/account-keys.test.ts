@@ -24,6 +24,7 @@ const OTHER_KEYS: Readonly<Record<string, string>> = {
   top_up: "a queue of the worker for all accounts, in the order of due times",
   payment_method: "looked up by payment processors, which know only the method",
   agent_payment: "unique per signed payment over all accounts",
+  metered_payment: "unique per signed ceiling over all accounts",
   authorization_code: "looked up by the hash of its code, before the account is known",
   device_login: "looked up by the hashes of its codes, before the account is known",
   email: "a queue of the worker for all accounts, in the order of due times",

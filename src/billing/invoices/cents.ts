@@ -10,6 +10,9 @@ const CENTS_PER_USD = 100;
 /** Parts of a million: 100% for the credits and 5% for the fee, in cents per credit. */
 const PRICE_PER_MILLION = 105n;
 const MILLION = 1_000_000n;
+/** The same price, of 100. */
+const PRICE_PER_CREDIT = 105n;
+const HUNDRED = 100n;
 
 /**
  * The only rule of the platform fee, for all ways to pay: credits cost 105% of their value, rounded half up to whole cents, and
@@ -27,6 +30,11 @@ export function creditsFor(totalCents: number): number {
 /** The smallest total in whole cents that buys at least these credits. */
 export function priceCovering(credits: number): number {
   return Number((BigInt(credits) * PRICE_PER_MILLION + MILLION - 1n) / MILLION);
+}
+
+/** The fee on a call that is paid by itself, rounded up to a nano-dollar. */
+export function feeOnCharge(charge: Nano): Nano {
+  return (charge * (PRICE_PER_CREDIT - HUNDRED) + HUNDRED - 1n) / HUNDRED;
 }
 
 export function nanoOfCents(cents: number): Nano {

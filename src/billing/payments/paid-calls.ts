@@ -184,7 +184,7 @@ function paymentRequired(
   });
 }
 
-function withHeaders(fault: Fault, headers: ResponseHeaders): Fault {
+export function withHeaders(fault: Fault, headers: ResponseHeaders): Fault {
   const { options } = fault;
   return new Fault(fault.code, fault.message, {
     ...options,

@@ -14,12 +14,16 @@ import {
   toHex,
   TransactionReceipt,
 } from "./rpc-node.ts";
+import type { SignedCeiling } from "./upto-messages.ts";
 import { equalsIgnoreCase, type SignedPayment } from "./x402-messages.ts";
 
 /** keccak-256 of `AuthorizationUsed(address,bytes32)` and of `Transfer(address,address,uint256)`. */
 const AUTHORIZATION_USED_TOPIC =
   "0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5";
 const TRANSFER_TOPIC = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef";
+
+/** Selector of `balanceOf(address)`. */
+const BALANCE_OF = "0x70a08231";
 
 /** Many nodes limit `eth_getLogs` to 10,000 blocks. */
 const BLOCKS_PER_QUERY = 9_000n;
@@ -30,6 +34,14 @@ const CLOCK_SKEW_MS = MINUTE_MS;
 export interface ChainClient {
   /** Searches back to `since`. Throws if the search does not reach that far. */
   readonly findPayment: (payment: SignedPayment, since: number) => Promise<ChainLookup>;
+  /** The same for a ceiling of which `units` were settled. */
+  readonly findSettlement: (
+    ceiling: SignedCeiling,
+    units: bigint,
+    since: number,
+  ) => Promise<ChainLookup>;
+  /** The payer's balance of the token, in its units. */
+  readonly balanceOf: (ceiling: SignedCeiling) => Promise<bigint>;
 }
 
 export type ChainLookup =
@@ -39,43 +51,85 @@ export type ChainLookup =
 
 export function createChainClient(rpcUrl: Secret): ChainClient {
   return {
-    findPayment: async (payment, since) => {
-      await requireNetwork(rpcUrl, payment.accepted.network);
-      const latest = await fetchBlock(rpcUrl, "latest");
-      let last = latest.number;
-      for (let queries = 0; queries < QUERIES_MAX; queries++) {
-        const first = last > BLOCKS_PER_QUERY ? last - BLOCKS_PER_QUERY : 0n;
-        for (const entry of await fetchAuthorizationLogs(rpcUrl, payment, [first, last]))
-          if (await isPaidBy(rpcUrl, payment, entry))
-            return { kind: "paid", transaction: entry.transactionHash.toLowerCase() };
-        const { at } = await fetchBlock(rpcUrl, toHex(first));
-        if (first === 0n || at < since - CLOCK_SKEW_MS) return { kind: "absent", at: latest.at };
-        last = first;
-      }
-      throw new Error("the payment is too old to be looked up");
+    findPayment: (payment, since) => {
+      const { from, nonce } = payment.payload.authorization;
+      const topics = [AUTHORIZATION_USED_TOPIC, addressTopic(from), nonce];
+      const proves = (entry: Entry) => isPaidBy(rpcUrl, payment, entry);
+      return findLog(rpcUrl, { ...payment.accepted, topics, since, proves });
+    },
+    findSettlement: (ceiling, units, since) => {
+      const { from, witness } = ceiling.payload.permit2Authorization;
+      const topics = [TRANSFER_TOPIC, addressTopic(from), addressTopic(witness.to)];
+      const proves = async (entry: Entry) =>
+        BigInt(entry.data) === units && (await isCallWithNonce(rpcUrl, ceiling, entry));
+      return findLog(rpcUrl, { ...ceiling.accepted, topics, since, proves });
+    },
+    balanceOf: async ({ accepted, payload }) => {
+      await requireNetwork(rpcUrl, accepted.network);
+      const account = addressTopic(payload.permit2Authorization.from).slice(2);
+      return await readUint(rpcUrl, accepted.asset, BALANCE_OF + account);
     },
   };
 }
 
-async function fetchAuthorizationLogs(
+type Entry = z.infer<typeof LogEntry>;
+
+interface LogSearch {
+  readonly network: string;
+  /** The contract that logs. */
+  readonly asset: string;
+  readonly topics: readonly string[];
+  readonly since: number;
+  readonly proves: (entry: Entry) => Promise<boolean>;
+}
+
+async function findLog(
   rpcUrl: Secret,
-  { accepted, payload }: SignedPayment,
-  [first, last]: readonly [bigint, bigint],
-): Promise<readonly z.infer<typeof LogEntry>[]> {
-  const { from, nonce } = payload.authorization;
-  const filter = {
-    address: accepted.asset,
-    topics: [AUTHORIZATION_USED_TOPIC, addressTopic(from), nonce],
-    fromBlock: toHex(first),
-    toBlock: toHex(last),
-  };
-  return z.array(LogEntry).parse(await callRpc(rpcUrl, "eth_getLogs", [filter]));
+  { network, asset: address, topics, since, proves }: LogSearch,
+): Promise<ChainLookup> {
+  await requireNetwork(rpcUrl, network);
+  const latest = await fetchBlock(rpcUrl, "latest");
+  let last = latest.number;
+  for (let queries = 0; queries < QUERIES_MAX; queries++) {
+    const first = last > BLOCKS_PER_QUERY ? last - BLOCKS_PER_QUERY : 0n;
+    const filter = { address, topics, fromBlock: toHex(first), toBlock: toHex(last) };
+    const entries = z.array(LogEntry).parse(await callRpc(rpcUrl, "eth_getLogs", [filter]));
+    for (const entry of entries)
+      if (await proves(entry))
+        return { kind: "paid", transaction: entry.transactionHash.toLowerCase() };
+    const { at } = await fetchBlock(rpcUrl, toHex(first));
+    if (first === 0n || at < since - CLOCK_SKEW_MS) return { kind: "absent", at: latest.at };
+    last = first;
+  }
+  throw new Error("the payment is too old to be looked up");
+}
+
+/** Whether the transaction of the log entry settled this authorization: its input contains the nonce. */
+async function isCallWithNonce(
+  rpcUrl: Secret,
+  { payload: { permit2Authorization } }: SignedCeiling,
+  { transactionHash }: Entry,
+): Promise<boolean> {
+  const sent = await callRpc(rpcUrl, "eth_getTransactionByHash", [transactionHash]);
+  const { input } = z.object({ input: z.string() }).parse(sent);
+  const nonceWord = BigInt(permit2Authorization.nonce).toString(16).padStart(64, "0");
+  return input.toLowerCase().includes(nonceWord);
+}
+
+async function readUint(rpcUrl: Secret, to: string, data: string): Promise<bigint> {
+  const result = await callRpc(rpcUrl, "eth_call", [{ to, data }, "latest"]);
+  return BigInt(
+    z
+      .string()
+      .regex(/^0x[0-9a-fA-F]{1,64}$/)
+      .parse(result),
+  );
 }
 
 async function isPaidBy(
   rpcUrl: Secret,
   { accepted, payload }: SignedPayment,
-  used: z.infer<typeof LogEntry>,
+  used: Entry,
 ): Promise<boolean> {
   const { from, to, value } = payload.authorization;
   const receipt = TransactionReceipt.parse(

@@ -4,8 +4,10 @@
 import { z } from "zod";
 import type { Secret } from "../../base/crypto/secret.ts";
 import { Fault } from "../../base/fault.ts";
-import { type JsonResponse, postJson } from "./post-json.ts";
+import { getJson, type JsonResponse, postJson } from "./post-json.ts";
+import type { SignedCeiling } from "./upto-messages.ts";
 import {
+  ADDRESS,
   equalsIgnoreCase,
   type PaymentRequirements,
   type SignedPayment,
@@ -16,11 +18,12 @@ import {
 const VERIFY_TIMEOUT_MS = 8_000;
 const SETTLE_TIMEOUT_MS = 40_000;
 const RESPONSE_MAX_BYTES = 65_536;
+const SUPPORTED_MAX_BYTES = 1_048_576;
 const REASON_MAX = 120;
 
 /** Reasons that do not rule out a transfer: submitted but not confirmed, or submitted by another party. */
 const UNCLEAR_REASONS =
-  /pending|nonce_already_used|transaction_failed|transaction_state|transfer_event|unexpected|timeout/;
+  /pending|nonce_already_used|invalid_nonce|simulation_failed|transaction_failed|transaction_state|transfer_event|unexpected|timeout/;
 
 export interface FacilitatorOptions {
   readonly url: string;
@@ -30,16 +33,21 @@ export interface FacilitatorOptions {
   readonly settleTimeoutMs?: number;
 }
 
+/** A transfer of the scheme `exact`, or a ceiling of `upto`. */
+type AnyPayment = SignedPayment | SignedCeiling;
+
 export interface FacilitatorClient {
   /** Returns why the payment is invalid; undefined if it is valid. Moves no money. */
   readonly verify: (
-    payment: SignedPayment,
+    payment: AnyPayment,
     requirements: PaymentRequirements,
   ) => Promise<string | undefined>;
   readonly settle: (
-    payment: SignedPayment,
+    payment: AnyPayment,
     requirements: PaymentRequirements,
   ) => Promise<SettlementOutcome>;
+  /** The address to which wallets bind their signatures of `upto`. Throws a fault if the facilitator does not settle it. */
+  readonly findUptoAddress: (network: string) => Promise<string>;
 }
 
 export type SettlementOutcome =
@@ -60,6 +68,17 @@ const SettleBody = z.object({
   transaction: z.string(),
   network: z.string(),
   amount: z.string().nullish(),
+});
+
+const SupportedBody = z.object({
+  kinds: z.array(
+    z.looseObject({
+      x402Version: z.number(),
+      scheme: z.string(),
+      network: z.string(),
+      extra: z.looseObject({ facilitatorAddress: z.string().optional() }).nullish(),
+    }),
+  ),
 });
 
 export function createFacilitatorClient(options: FacilitatorOptions): FacilitatorClient {
@@ -89,12 +108,36 @@ export function createFacilitatorClient(options: FacilitatorOptions): Facilitato
         return { kind: "unknown", reason: sanitizeReason(errorNameOf(cause), "no_answer") };
       }
     },
+    findUptoAddress: async (network) => {
+      const { url, verifyTimeoutMs: timeoutMs = VERIFY_TIMEOUT_MS } = options;
+      const request = {
+        headers: authorizationOf(options),
+        timeoutMs,
+        responseMaxBytes: SUPPORTED_MAX_BYTES,
+      };
+      const { body } = await getJson(`${url}/supported`, request).catch((cause: unknown) => {
+        throw unavailable(cause);
+      });
+      const kinds = SupportedBody.safeParse(body).data?.kinds ?? [];
+      const kind = kinds.find(
+        ({ x402Version, scheme, network: settled }) =>
+          x402Version === X402_VERSION && scheme === "upto" && settled === network,
+      );
+      const found = kind?.extra?.facilitatorAddress ?? "";
+      if (!ADDRESS.test(found))
+        throw unavailable(new Error(`the facilitator does not settle upto on ${network}`));
+      return found;
+    },
   };
+}
+
+function authorizationOf({ key }: FacilitatorOptions): Readonly<Record<string, string>> {
+  return key === undefined ? {} : { authorization: `Bearer ${key.reveal()}` };
 }
 
 function settlementOutcomeOf(
   { status, body }: JsonResponse,
-  payment: SignedPayment,
+  payment: AnyPayment,
   requirements: PaymentRequirements,
 ): SettlementOutcome {
   const parsed = SettleBody.safeParse(body);
@@ -117,17 +160,13 @@ function settlementOutcomeOf(
 }
 
 function postToFacilitator(
-  {
-    url,
-    key,
-    verifyTimeoutMs = VERIFY_TIMEOUT_MS,
-    settleTimeoutMs = SETTLE_TIMEOUT_MS,
-  }: FacilitatorOptions,
+  options: FacilitatorOptions,
   endpoint: "verify" | "settle",
-  payload: { readonly payment: SignedPayment; readonly requirements: PaymentRequirements },
+  payload: { readonly payment: AnyPayment; readonly requirements: PaymentRequirements },
 ): Promise<JsonResponse> {
+  const { url, verifyTimeoutMs = VERIFY_TIMEOUT_MS, settleTimeoutMs = SETTLE_TIMEOUT_MS } = options;
   return postJson(`${url}/${endpoint}`, {
-    headers: key === undefined ? {} : { authorization: `Bearer ${key.reveal()}` },
+    headers: authorizationOf(options),
     body: {
       x402Version: X402_VERSION,
       paymentPayload: payload.payment,
@@ -151,8 +190,10 @@ function isSuccess(status: number): boolean {
   return status >= 200 && status < 300;
 }
 
-function isPayer({ payload }: SignedPayment, payer: string | null | undefined): boolean {
-  return equalsIgnoreCase(payer ?? payload.authorization.from, payload.authorization.from);
+function isPayer({ payload }: AnyPayment, payer: string | null | undefined): boolean {
+  const { from } =
+    "authorization" in payload ? payload.authorization : payload.permit2Authorization;
+  return equalsIgnoreCase(payer ?? from, from);
 }
 
 function errorNameOf(cause: unknown): string {

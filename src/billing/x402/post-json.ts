@@ -1,14 +1,17 @@
-// JSON over HTTP POST, with time and size limits, for the facilitator and the RPC node. Their URLs can contain an API key
+// JSON over HTTP, with time and size limits, for the facilitator and the RPC node. Their URLs can contain an API key
 // and errors are logged, so no error of this file contains the URL.
 
 import { parseJson } from "../../base/json.ts";
 import { readBoundedBytes } from "../../base/streams/bounded-body.ts";
 
-export interface JsonRequest {
+interface JsonRead {
   readonly headers?: Readonly<Record<string, string>>;
-  readonly body: unknown;
   readonly timeoutMs: number;
   readonly responseMaxBytes: number;
+}
+
+export interface JsonRequest extends JsonRead {
+  readonly body: unknown;
 }
 
 export interface JsonResponse {
@@ -17,9 +20,25 @@ export interface JsonResponse {
   readonly body: unknown;
 }
 
-export async function postJson(url: string, request: JsonRequest): Promise<JsonResponse> {
+export function postJson(
+  url: string,
+  { body, headers = {}, ...request }: JsonRequest,
+): Promise<JsonResponse> {
+  const json = { headers: { "content-type": "application/json", ...headers }, ...request };
+  return readJson(url, json, { method: "POST", body: JSON.stringify(body) });
+}
+
+export function getJson(url: string, request: JsonRead): Promise<JsonResponse> {
+  return readJson(url, request, { method: "GET" });
+}
+
+async function readJson(
+  url: string,
+  request: JsonRead,
+  init: Pick<RequestInit, "method" | "body">,
+): Promise<JsonResponse> {
   const { responseMaxBytes } = request;
-  const { status, bytes } = await sendRequest(url, request).catch((error: unknown) => {
+  const { status, bytes } = await sendRequest(url, request, init).catch((error: unknown) => {
     throw redactUrl(error);
   });
   if (bytes === undefined)
@@ -31,12 +50,12 @@ export async function postJson(url: string, request: JsonRequest): Promise<JsonR
 
 async function sendRequest(
   url: string,
-  { headers, body, timeoutMs, responseMaxBytes }: JsonRequest,
+  { headers = {}, timeoutMs, responseMaxBytes }: JsonRead,
+  init: Pick<RequestInit, "method" | "body">,
 ): Promise<{ readonly status: number; readonly bytes: Uint8Array | undefined }> {
   const response = await fetch(url, {
-    method: "POST",
-    headers: { "content-type": "application/json", ...headers },
-    body: JSON.stringify(body),
+    ...init,
+    headers,
     redirect: "error",
     signal: AbortSignal.timeout(timeoutMs),
   });

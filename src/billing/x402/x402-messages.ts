@@ -31,7 +31,7 @@ export interface PaymentTerms {
   readonly payTo: string;
 }
 
-const PaymentRequirements = z.object({
+export const PaymentRequirements = z.object({
   scheme: z.string(),
   network: z.string(),
   amount: z.string(),
@@ -42,15 +42,20 @@ const PaymentRequirements = z.object({
 });
 export type PaymentRequirements = Readonly<z.infer<typeof PaymentRequirements>>;
 
-const digits = z.string().regex(/^\d{1,78}$/);
-const address = z
+export const digits = z.string().regex(/^\d{1,78}$/);
+export const ADDRESS = /^0x[0-9a-fA-F]{40}$/;
+export const address = z
   .string()
-  .regex(/^0x[0-9a-fA-F]{40}$/)
+  .regex(ADDRESS)
   .transform((text) => text.toLowerCase());
+
+export const SIGNATURE = z
+  .string()
+  .regex(new RegExp(`^0x[0-9a-fA-F]{130,${SIGNATURE_DIGITS_MAX}}$`));
 
 /** An EIP-3009 transfer with its signature. */
 export const SignedTransfer = z.object({
-  signature: z.string().regex(new RegExp(`^0x[0-9a-fA-F]{130,${SIGNATURE_DIGITS_MAX}}$`)),
+  signature: SIGNATURE,
   authorization: z.object({
     from: address,
     to: address,
@@ -178,7 +183,7 @@ function encodeHeader(value: unknown): string {
   return Buffer.from(JSON.stringify(value)).toString("base64");
 }
 
-function decodeHeader(header: string): unknown {
+export function decodeHeader(header: string): unknown {
   if (header.length > HEADER_CHARACTERS_MAX || !/^[A-Za-z0-9+/]+={0,2}$/.test(header))
     return undefined;
   try {

@@ -199,7 +199,7 @@ function DerivedKeys({ workspace, apiKey, below, now }: KeyPageProps): Child {
 }
 
 function credentialItems({ credential }: Key): readonly (readonly [string, Child])[] {
-  if (credential === null) return [];
+  if (credential === null || credential.type === "wallet") return [];
   if (credential.type === "public_key")
     return [["Signs with", <CopyText text={thumbprintOf(credential.x)} />]];
   const claims = Object.entries(credential.claims).map(([name, value]) => `${name}: ${value}`);

@@ -125,6 +125,11 @@ function x402Paragraphs(context: DocContext): readonly string[] {
       "- If the balance covers a call, no payment is taken. Each payment is taken once, however often you send it.",
       "- `503` means that it is not known yet whether the payment was taken. Send the same `PAYMENT-SIGNATURE` again; do not sign another one.",
     ].join("\n"),
+    ...(context.settings.acceptsWallets === true
+      ? [
+          "Without a key, a wallet pays for each call what it used: see [pay per call](/docs/pay-per-call.md).",
+        ]
+      : []),
     "To buy a different amount, create an invoice and pay it at its own URL in the same way:",
     context.curl(routeKey, { params: { id: "INVOICE_ID" } }),
   ];

@@ -110,7 +110,10 @@ function paymentInfo(
 /** OpenAPI 3.1 lists here the roles, which are our scopes, that a key needs. */
 function securityOf(route: Route): Operation["security"] {
   const scopes = route.scope === undefined ? [] : [route.scope];
-  return requiresKey(route) ? [{ bearer: scopes }, { apiKey: scopes }] : [];
+  if (!requiresKey(route)) return [];
+  // An empty requirement: a wallet can pay instead.
+  const wallet = route.acceptsWallets === true ? [{}] : [];
+  return [{ bearer: scopes }, { apiKey: scopes }, ...wallet];
 }
 
 function parametersOf(

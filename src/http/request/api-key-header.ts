@@ -91,7 +91,7 @@ export function missingKeyFault(headers: Headers, dialect: Dialect = "openai"): 
     return new Fault("invalid_api_key", "no key", {
       message: `The API key is missing. Send it as \`${GOOGLE_HEADER}: <API_KEY>\`.`,
     });
-  const wrong = OTHER_KEY_HEADERS.find((name) => RAW_KEY.test(headers.get(name) ?? ""));
+  const wrong = misplacedKeyHeader(headers);
   if (wrong === undefined)
     return new Fault("invalid_api_key", "no key", {
       message: "The API key is missing. Send it as `authorization: Bearer <API_KEY>`.",
@@ -100,6 +100,14 @@ export function missingKeyFault(headers: Headers, dialect: Dialect = "openai"): 
     message: `The API key is in the header \`${wrong}\`, which is not read. Send it as \`authorization: Bearer <API_KEY>\`.`,
     next: [AUTHENTICATION_STEP],
   });
+}
+
+function misplacedKeyHeader(headers: Headers): string | undefined {
+  return OTHER_KEY_HEADERS.find((name) => RAW_KEY.test(headers.get(name) ?? ""));
+}
+
+export function hasMisplacedKey(headers: Headers): boolean {
+  return misplacedKeyHeader(headers) !== undefined;
 }
 
 const AUTHENTICATION_STEP: NextStep = {

@@ -2,10 +2,12 @@
 
 import { Fault, KEYS_PAGE_STEP, type NextStep, READ_OWN_KEY_STEP } from "../../base/fault.ts";
 import type { EndedKey, RequestContext, Step } from "../request-context.ts";
-import { missingKeyFault, readApiKey } from "../request/api-key-header.ts";
+import { hasMisplacedKey, missingKeyFault, readApiKey } from "../request/api-key-header.ts";
 import type { BodyHash } from "../request/body-hash.ts";
+import { networksOf } from "../request/client-ip.ts";
 import type { AuthenticatedKey, Route } from "../route.ts";
 import { isScopeOfLimitedKeys, SCOPES } from "../scopes.ts";
+import type { ClientIpOf } from "./receive-body.ts";
 
 export interface KeyRejection {
   /** A sentence. */
@@ -57,7 +59,7 @@ export interface SignedRequestDeps {
   readonly requireContentDigest: (digest: string | undefined, body: BodyHash) => void;
 }
 
-export function authenticateKey(deps: KeyDeps, source: KeySource): Step {
+export function authenticateKey(deps: KeyDeps, source: KeySource, clientIpOf?: ClientIpOf): Step {
   const { find, explainRejected, signedRequests } = deps;
   return (context, route) => {
     const { request, query, peer, now } = context;
@@ -68,7 +70,18 @@ export function authenticateKey(deps: KeyDeps, source: KeySource): Step {
     }
     if (raw === undefined && signedRequests !== undefined && request.headers.has("signature-input"))
       return authenticateSigned(context, route, { signedRequests, source });
-    if (raw === undefined) throw missingKeyFault(request.headers, route.dialect);
+    if (raw === undefined) {
+      if (
+        clientIpOf === undefined ||
+        route.acceptsWallets !== true ||
+        hasMisplacedKey(request.headers)
+      )
+        throw missingKeyFault(request.headers, route.dialect);
+      context.key = callerWithoutKey(
+        clientIpOf(peer.address(), request.headers.get("x-forwarded-for")),
+      );
+      return undefined;
+    }
     const found = find(raw, now, source);
     // The keys of most calls are cached, and need no promise.
     if (found === undefined || found instanceof Promise)
@@ -80,6 +93,12 @@ export function authenticateKey(deps: KeyDeps, source: KeySource): Step {
     context.key = found;
     return undefined;
   };
+}
+
+/** Its network is limited as a key is. */
+function callerWithoutKey(clientIp: string): AuthenticatedKey {
+  const [keyId, accountId] = networksOf(clientIp);
+  return { keyId, accountId, granted: new Set(["models:write"]), isAnonymous: true };
 }
 
 interface SignedAccess {

@@ -32,7 +32,8 @@ export function receiveBody(
     let countedBytes = 0;
     const reading = readBody(context.request, {
       limitBytes: route.bodyLimitBytes ?? BODY_LIMIT_DEFAULT_BYTES,
-      isAnonymous: context.key === undefined && context.user === undefined,
+      isAnonymous:
+        context.key?.isAnonymous ?? (context.key === undefined && context.user === undefined),
       timeouts: bodyTimeouts,
       onStart: () => uploads.begin(caller),
       onEnd: () => uploads.end(caller),
@@ -59,7 +60,8 @@ function quotaCallerOf(
   { key, request, peer }: RequestContext,
   clientIpOf: ClientIpOf,
 ): BodyQuotaCaller {
-  if (key !== undefined) return { id: key.keyId, groupId: key.accountId, kind: "key" };
+  if (key !== undefined && key.isAnonymous !== true)
+    return { id: key.keyId, groupId: key.accountId, kind: "key" };
   const clientIp = clientIpOf(peer.address(), request.headers.get("x-forwarded-for"));
   const [id, groupId] = networksOf(clientIp);
   return { id, groupId, kind: "network" };

@@ -13,6 +13,7 @@ import { infer, type InferDeps } from "../lifecycle/infer.ts";
 import { type IdempotencyDeps, withIdempotency } from "../lifecycle/with-idempotency.ts";
 import { type PaymentDeps, withPayment } from "../lifecycle/with-payment.ts";
 import { readCacheUse, withResponseCache } from "../lifecycle/with-response-cache.ts";
+import { type WalletDeps, withWallet } from "../lifecycle/with-wallet.ts";
 import {
   CACHE_HEADER,
   HOLD_HEADER,
@@ -31,6 +32,8 @@ export interface CallDeps {
   readonly idempotency: IdempotencyDeps;
   /** Undefined where a call cannot pay for itself. */
   readonly payment: PaymentDeps | undefined;
+  /** Undefined where every call needs a key. */
+  readonly wallet: WalletDeps | undefined;
 }
 
 export const MODEL_FAULTS = [
@@ -86,11 +89,17 @@ export const RESPONSE_HEADERS = {
 };
 
 export function callHandler(
-  { infer: inferDeps, idempotency, payment }: CallDeps,
+  { infer: inferDeps, idempotency, payment, wallet }: CallDeps,
   api: Api,
 ): (input: CallRouteInput) => Promise<Response> {
   return (routeInput) => {
-    const { headers, request } = routeInput;
+    const { headers, request, caller } = routeInput;
+    // One signature pays for one call, so it needs no other idempotency.
+    if (caller.isAnonymous === true) {
+      if (wallet === undefined) throw new Error("a call without a key on a route that needs one");
+      const keyless = callInputOf(api, routeInput);
+      return withWallet(wallet, keyless, request.url, (call) => infer(inferDeps, call));
+    }
     const hasPayment = payment !== undefined && containsPayment(headers);
     const unkeyed = callInputOf(api, routeInput, { hasPayment });
     const idempotent = idempotentCallOf(unkeyed, idempotency.now());

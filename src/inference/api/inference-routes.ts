@@ -47,7 +47,16 @@ export function inferenceRoutes(deps: InferenceRouteDeps): readonly Route[] {
     quoteRoute(deps.quote),
     protocolRoute(),
   ];
-  return deps.payment === undefined ? routes : routes.map(documentPayment);
+  const payable = deps.payment === undefined ? routes : routes.map(documentPayment);
+  return deps.wallet === undefined ? payable : payable.map(acceptWallets);
+}
+
+/** The routes of `callHandler`: no other may be called without a key. */
+function acceptWallets(route: Route): Route {
+  if (route.kind !== "model") return route;
+  const description = `${route.description ?? ""} Without a key, the \`402\` asks for an x402 signature of the most that the call can cost (scheme \`upto\`), and the call is charged what it used.`;
+  const faults = [...route.faults, "payment_required"] as const;
+  return { ...route, acceptsWallets: true, faults, description: description.trim() };
 }
 
 /** Documents payments on the routes that hold credits. */

@@ -51,6 +51,8 @@ export interface CallInput {
   readonly preset?: string;
   /** For errors within a stream. */
   readonly allowsStep?: StepFilter | undefined;
+  /** The most that the wallet signed for, if one pays the call. */
+  readonly ceiling?: Nano;
   /** Set for an item of a batch. */
   readonly batchItem?: BatchItem;
   /** Set for a call that runs in the background, which has been prepared already. */

@@ -1,4 +1,5 @@
-// What the hold of a batch needs for one of its items: the stages of a call up to its estimate, before anything is held or sent.
+// The most that a call can cost, for the hold of a batch and for a wallet that pays the call: its stages up to the estimate,
+// before anything is held or sent.
 
 import { API_TRAITS } from "@postern/wires";
 import type { Nano } from "../../base/money/money.ts";

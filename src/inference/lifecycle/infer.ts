@@ -113,7 +113,7 @@ async function runParsed(deps: InferDeps, parsed: ParsedCall): Promise<Response 
   const routed = routing instanceof Promise ? await routing : routing;
   const { request, statefulCall, catalog } = routed;
   rejectUnknownOptions(request.json);
-  const ceiling = ceilingOf(request, input.headers);
+  const ceiling = ceilingOf(request, input);
   const accepting = acceptOffer(deps.offers, input, request);
   const offer = accepting && (await accepting);
   const pricedAt = offer?.at ?? routed.pricedAt;
@@ -126,8 +126,7 @@ async function runParsed(deps: InferDeps, parsed: ParsedCall): Promise<Response 
     pricedAt,
     candidates: offer === undefined ? priced : withOffer(priced, offer),
     ceiling: offer === undefined ? ceiling : withOfferCeiling(ceiling, offer),
-    // The hold of a batch has all that an item can cost.
-    holdsAll: input.batchItem !== undefined || readHoldsAll(request.json, input.headers),
+    holdsAll: holdsAll(request, input),
     receipt: wantsReceipt(request, input) ? { quoteId: offer?.id } : undefined,
     attempts: [],
     untrack: deps.trackCall(),
@@ -150,15 +149,25 @@ async function runParsed(deps: InferDeps, parsed: ParsedCall): Promise<Response 
   throw fault;
 }
 
-function wantsReceipt({ json }: ParsedRequest, { caller, headers }: CallInput): boolean {
+/** The hold of a batch has all that an item can cost, and a wallet has signed for it. */
+function holdsAll({ json }: ParsedRequest, { batchItem, ceiling, headers }: CallInput): boolean {
+  return batchItem !== undefined || ceiling !== undefined || readHoldsAll(json, headers);
+}
+
+function wantsReceipt({ json }: ParsedRequest, { caller, ceiling, headers }: CallInput): boolean {
   // Read in any case: a wrong value is an error.
-  const isAsked = readReceipt(json, headers);
+  const isAsked = readReceipt(json, headers) || ceiling !== undefined;
   return isAsked || caller.policy?.receipts === true || caller.signsReceipts === true;
 }
 
 /** Only a conversation has an output limit that can be lowered. */
-function ceilingOf({ api, json }: ParsedRequest, headers: Headers): CostCeiling | undefined {
-  const ceiling = readCostCeiling(json, headers);
+function ceilingOf(
+  { api, json }: ParsedRequest,
+  { headers, ceiling: signed }: CallInput,
+): CostCeiling | undefined {
+  const stated = readCostCeiling(json, headers);
+  const isSignedLower = signed !== undefined && (stated === undefined || signed < stated.max);
+  const ceiling = isSignedLower ? { max: signed, canShorten: false } : stated;
   if (ceiling === undefined || API_TRAITS[api].generates) return ceiling;
   return { ...ceiling, canShorten: false };
 }

@@ -36,7 +36,18 @@ export interface PaymentMovement {
   readonly accountId: string;
   readonly processor: string;
   readonly amounts: PaymentAmounts;
-  readonly kind: "purchase" | "refund" | "refund_failed" | "dispute" | "dispute_closed";
+  readonly kind:
+    | "purchase"
+    | "refund"
+    | "refund_failed"
+    | "dispute"
+    | "dispute_closed"
+    /** Of a call that a wallet pays after it ran: its ceiling, the rest of it, the fee, and what could not be settled. */
+    | "authorization"
+    | "release"
+    | "capture"
+    | "loss"
+    | "recovery";
   /** The return that it reverses. It first repays the operator's loss from that return. */
   readonly reverses?: Reversal;
   /** The id of the payment. */

@@ -35,7 +35,7 @@ export type ChainLookupResult = "absent" | "no answer" | "not asked";
 /** Looks the payment up, if a node is configured. An unreachable node does not block the operator. */
 export async function lookUpOnChain(
   db: Db,
-  chain: ChainClient | undefined,
+  chain: Pick<ChainClient, "findPayment"> | undefined,
   id: string,
 ): Promise<ChainLookupResult> {
   const { state, proof, createdAt, expiresAt } = await requireX402Payment(db, id);

@@ -1,6 +1,7 @@
 // The routes of the payments page.
 
 import { z } from "zod";
+import { listMeteredPayments } from "../../billing/x402/upto-payment-rows.ts";
 import { operatorFormRoute, operatorPageRoute } from "../../http/pages/page-routes.ts";
 import { networksOf } from "../../http/request/client-ip.ts";
 import { parseWithSchema } from "../../http/request/validate.ts";
@@ -32,6 +33,7 @@ import {
 
 const PATH = `${OPERATOR_PATH}/payments`;
 const INVOICES_PER_PAGE = 50;
+const METERED_SHOWN = 20;
 const ID_MAX = 300;
 
 export function paymentRoutes(context: OperatorContext): readonly Route[] {
@@ -112,6 +114,7 @@ async function readPayments(
     invoices,
     unapplied: await listUnappliedFacts(db),
     unclear,
+    metered: await listMeteredPayments(db, METERED_SHOWN),
     accountNames: await readAccountNames(db, accountIds),
   };
 }

@@ -3,10 +3,11 @@
 
 import type { Child } from "hono/jsx";
 import type { Page } from "../../base/pagination.ts";
-import { formatDateTime } from "../../base/text/format.ts";
+import { formatDateTime, formatUsdExact } from "../../base/text/format.ts";
 import { utcDay } from "../../base/time.ts";
 import { feeOf, formatCents, formatCredits } from "../../billing/invoices/cents.ts";
 import type { Payment } from "../../billing/payments/payment-rows.ts";
+import type { MeteredPayment, MeteredState } from "../../billing/x402/upto-payment-rows.ts";
 import { WorkspaceName } from "../../http/pages/components/content.tsx";
 import { FilterSelect, ErrorMessage } from "../../http/pages/components/form.tsx";
 import { OlderLink, Table } from "../../http/pages/components/table.tsx";
@@ -39,6 +40,8 @@ export interface PaymentsPageProps {
   readonly invoices: Page<InvoiceWithPayments>;
   readonly unapplied: readonly UnappliedFact[];
   readonly unclear: readonly UnclearPayment[];
+  /** The latest calls that wallets without an account paid. */
+  readonly metered: readonly MeteredPayment[];
   readonly accountNames: AccountNames;
   readonly result?: PaymentActionResult | undefined;
   readonly errorMessage?: string;
@@ -98,6 +101,7 @@ export function paymentsPage(operator: Operator, props: PaymentsPageProps): Page
           </div>
         )}
         <OlderLink path={PATH} query={{ state }} cursor={invoices.next_cursor} />
+        <MeteredPaymentCard payments={props.metered} />
         <p class="note">
           To record a bank transfer, use <code>postern admin mark-paid</code> or{" "}
           <code>mark-refunded</code>. Refund other payments at their payment processor.
@@ -200,6 +204,43 @@ function UnappliedFactTable({
         fact.reason ?? "",
       ])}
     />
+  );
+}
+
+const METERED_CLASSES: Readonly<Record<MeteredState, string>> = {
+  open: "tag",
+  due: "tag",
+  paid: "tag good",
+  released: "tag",
+  lost: "tag warn",
+};
+
+function MeteredPaymentCard({ payments }: { readonly payments: readonly MeteredPayment[] }): Child {
+  if (payments.length === 0) return null;
+  return (
+    <>
+      <h2>Calls paid by wallets</h2>
+      <div class="card">
+        <Table
+          label="Calls paid by wallets"
+          isStacked
+          columns={[
+            { name: "Created", isDate: true },
+            { name: "Wallet" },
+            { name: "Status" },
+            { name: "Amount", isNumber: true },
+            { name: "Transaction" },
+          ]}
+          rows={payments.map(({ createdAt, payer, state, amount, reason, transaction }) => [
+            formatDateTime(createdAt),
+            <code>{payer}</code>,
+            <span class={METERED_CLASSES[state]}>{state}</span>,
+            formatUsdExact(amount),
+            transaction === null ? (reason ?? "–") : <code>{transaction}</code>,
+          ])}
+        />
+      </div>
+    </>
   );
 }
 

@@ -972,6 +972,27 @@ create index agent_payment_by_invoice on agent_payment (invoice_id, id);
 
 create unique index agent_payment_by_token on agent_payment (payer) where method = 'stripe';
 
+create table metered_payment (
+  id text primary key,
+  account_id text not null,
+  request_id text not null,
+  payer text not null,
+  signed text not null,
+  credit_nano bigint not null,
+  charge_nano bigint not null,
+  amount_nano bigint not null,
+  state text not null,
+  reason text,
+  tx_hash text,
+  created_at bigint not null,
+  expires_at bigint not null,
+  due_at bigint
+);
+
+create index metered_payment_by_due on metered_payment (due_at);
+
+create index metered_payment_at_risk on metered_payment (payer) where state in ('open', 'due', 'lost');
+
 create index agent_payment_by_unclear on agent_payment (created_at) where state = 'unclear';
 
 -- activity

@@ -1077,6 +1077,29 @@ create index agent_payment_by_invoice on agent_payment (invoice_id, id);
 
 create unique index agent_payment_by_token on agent_payment (payer) where method = 'stripe';
 
+-- Calls that a wallet without an account pays after they ran. Inserted before the provider is called.
+-- Deleted: never
+create table metered_payment (
+  id text primary key, -- chain, payer and nonce of the authorization
+  account_id text not null,
+  request_id text not null, -- call that it pays for
+  payer text not null, -- wallet address
+  signed text not null, -- JSON: what the wallet signed
+  credit_nano bigint not null, -- most that the call can cost
+  charge_nano bigint not null, -- what it cost; 0 while it runs
+  amount_nano bigint not null, -- with the fee; while it runs, at most
+  state text not null, -- `open`, `due`, `paid`, `released` or `lost`
+  reason text, -- why it was not settled
+  tx_hash text, -- transaction on the chain
+  created_at bigint not null,
+  expires_at bigint not null, -- end of the authorization
+  due_at bigint -- when it is looked at again
+) without rowid;
+
+create index metered_payment_by_due on metered_payment (due_at);
+
+create index metered_payment_at_risk on metered_payment (payer) where state in ('open', 'due', 'lost');
+
 create index agent_payment_by_unclear on agent_payment (created_at) where state = 'unclear';
 
 -- activity

@@ -4,6 +4,7 @@
 import { x402Facilitator } from "@x402/core/facilitator";
 import { type FacilitatorEvmSigner, toFacilitatorEvmSigner } from "@x402/evm";
 import { ExactEvmScheme } from "@x402/evm/exact/facilitator";
+import { UptoEvmScheme } from "@x402/evm/upto/facilitator";
 import {
   decodeFunctionData,
   encodeAbiParameters,
@@ -34,7 +35,44 @@ const TOKEN_ABI = parseAbi([
   "function name() view returns (string)",
   "function version() view returns (string)",
   "function authorizationState(address authorizer, bytes32 nonce) view returns (bool)",
+  "function allowance(address owner, address spender) view returns (uint256)",
+  "function PERMIT2() view returns (address)",
 ]);
+
+const PERMIT2 = "0x000000000022D473030F116dDEE9F6B43aC78BA3";
+const UPTO_PROXY = "0x4020A4f3b7b90ccA423B9fabCc0CE57C6C240002";
+
+/** A call of the proxy's `settle`, as the official facilitator makes it. */
+type PermitCall = readonly [
+  permit: {
+    readonly permitted: { readonly token: Hex; readonly amount: bigint };
+    readonly nonce: bigint;
+    readonly deadline: bigint;
+  },
+  amount: bigint,
+  owner: Hex,
+  witness: { readonly to: Hex; readonly facilitator: Hex; readonly validAfter: bigint },
+  signature: Hex,
+];
+
+const PERMIT_TYPES = {
+  PermitWitnessTransferFrom: [
+    { name: "permitted", type: "TokenPermissions" },
+    { name: "spender", type: "address" },
+    { name: "nonce", type: "uint256" },
+    { name: "deadline", type: "uint256" },
+    { name: "witness", type: "Witness" },
+  ],
+  TokenPermissions: [
+    { name: "token", type: "address" },
+    { name: "amount", type: "uint256" },
+  ],
+  Witness: [
+    { name: "to", type: "address" },
+    { name: "facilitator", type: "address" },
+    { name: "validAfter", type: "uint256" },
+  ],
+} as const;
 
 const AUTHORIZATION_TYPES = {
   TransferWithAuthorization: [
@@ -87,11 +125,19 @@ interface LogEntry {
 }
 
 interface MinedTransaction {
+  /** The call's data; only of the proxy. */
+  readonly input: string;
   readonly status: "success" | "reverted";
   readonly logs: readonly LogEntry[];
 }
 
 interface TestChain {
+  /** In units of the token: millionths of a dollar. */
+  readonly unitsOf: (address: string) => bigint;
+  /** Lets Permit2 move the owner's tokens, as `approve` does. */
+  readonly approve: (address: string, units?: bigint) => void;
+  /** Moves tokens to another wallet. */
+  readonly drain: (address: string) => void;
   /** In cents. */
   readonly balanceOf: (address: string) => bigint;
   readonly fund: (address: string, cents: bigint) => void;
@@ -138,16 +184,18 @@ export interface TestFacilitator {
   readonly authorizationHeaders: Set<string | null>;
   /** The delay of the fault `slow`. */
   slowMs: number;
+  /** Called when a request arrives, before it is handled. */
+  onStep: (step: "verify" | "settle") => void | Promise<void>;
   readonly stop: () => Promise<void>;
 }
 
 export function startFacilitator(): TestFacilitator {
   const token = createTestToken();
   const faults: FacilitatorFaults = { verify: "ok", settle: "ok", node: "ok" };
-  const facilitator = new x402Facilitator().register(
-    NETWORK,
-    new ExactEvmScheme(createSigner(token, faults)),
-  );
+  const signer = createSigner(token, faults);
+  const facilitator = new x402Facilitator()
+    .register(NETWORK, new ExactEvmScheme(signer))
+    .register(NETWORK, new UptoEvmScheme(signer));
   const payTo = newWallet().address;
   const calls: string[] = [];
   const authorizationHeaders = new Set<string | null>();
@@ -162,6 +210,7 @@ export function startFacilitator(): TestFacilitator {
       if (pathname === "/supported") return json(facilitator.getSupported());
       const step = pathname === "/verify" ? "verify" : "settle";
       calls.push(step);
+      await testFacilitator.onStep(step);
       authorizationHeaders.add(request.headers.get("authorization"));
       return await handleFacilitatorRequest(
         facilitator,
@@ -181,6 +230,7 @@ export function startFacilitator(): TestFacilitator {
     calls,
     authorizationHeaders,
     slowMs: 50,
+    onStep: () => {},
     stop: () => server.stop(true),
   };
   return testFacilitator;
@@ -244,6 +294,10 @@ interface TestToken {
   readonly isUsed: (from: string, nonce: string) => boolean;
   readonly check: (transfer: SignedTransfer) => Promise<void>;
   readonly mine: (transfers: readonly SignedTransfer[]) => Promise<Hex>;
+  /** Reverts as Permit2 and the proxy do. */
+  readonly checkPermit: (call: PermitCall, sender: string) => Promise<void>;
+  readonly minePermit: (call: PermitCall, sender: string) => Promise<Hex>;
+  readonly allowanceOf: (owner: string) => bigint;
   readonly block: (name: string) => { readonly number: Hex; readonly timestamp: Hex };
 }
 
@@ -309,16 +363,65 @@ function createTestToken(): TestToken {
           logIndex: hexOf(BigInt(logEntries.length)),
         });
       }
-      mined.set(hash, { status: "success", logs: logEntries });
+      mined.set(hash, { status: "success", logs: logEntries, input: "0x" });
     } catch (error) {
       for (const rollback of rollbacks.toReversed()) rollback();
-      mined.set(hash, { status: "reverted", logs: [] });
+      mined.set(hash, { status: "reverted", logs: [], input: "0x" });
       throw error;
     }
     return hash;
   };
+  const allowances = new Map<string, bigint>();
+  const allowanceOf = (owner: string): bigint => allowances.get(owner.toLowerCase()) ?? 0n;
+  const permitKey = (owner: string, nonce: bigint): string => `permit2 ${owner} ${nonce}`;
+  const requireMovable = ([{ permitted, nonce }, amount, owner]: PermitCall): void => {
+    if (amount > permitted.amount) throw new Error("AmountExceedsPermitted()");
+    if (used.has(permitKey(owner, nonce))) throw new Error("InvalidNonce()");
+    if (balanceOf(owner) < amount || allowanceOf(owner) < amount)
+      throw new Error("TRANSFER_FROM_FAILED");
+  };
+  const checkPermit = async (call: PermitCall, sender: string): Promise<void> => {
+    const [{ permitted, nonce, deadline }, , owner, witness, signature] = call;
+    if (!isAddressEqual(witness.facilitator, sender as Hex))
+      throw new Error("UnauthorizedFacilitator()");
+    if (seconds() < witness.validAfter) throw new Error("PaymentTooEarly()");
+    if (seconds() > deadline) throw new Error("SignatureExpired()");
+    if (!isAddressEqual(permitted.token, TOKEN)) throw new Error("TRANSFER_FROM_FAILED");
+    const signerAddress = await recoverTypedDataAddress({
+      domain: { name: "Permit2", chainId: CHAIN_ID, verifyingContract: PERMIT2 },
+      types: PERMIT_TYPES,
+      primaryType: "PermitWitnessTransferFrom",
+      message: { permitted, spender: UPTO_PROXY, nonce, deadline, witness },
+      signature,
+    });
+    if (!isAddressEqual(signerAddress, owner)) throw new Error("InvalidSigner()");
+    requireMovable(call);
+  };
+  const minePermit = async (call: PermitCall, sender: string): Promise<Hex> => {
+    await checkPermit(call, sender);
+    const [{ nonce }, amount, owner, { to }] = call;
+    // Checked again without an await before the change: the check above was asynchronous.
+    requireMovable(call);
+    used.add(permitKey(owner, nonce));
+    balances.set(owner.toLowerCase(), balanceOf(owner) - amount);
+    balances.set(to.toLowerCase(), balanceOf(to) + amount);
+    const hash = hexOf(BigInt(++sent), 64);
+    const log = {
+      address: TOKEN,
+      transactionHash: hash,
+      blockNumber: hexOf(seconds() / BLOCK_SECONDS),
+      topics: topicsOf("Transfer", { from: owner, to }),
+      data: encodeAbiParameters([{ type: "uint256" }], [amount]),
+      logIndex: hexOf(0n),
+    } as const;
+    mined.set(hash, { status: "success", logs: [log], input: hexOf(nonce, 64) });
+    return hash;
+  };
   return {
     mined,
+    checkPermit,
+    minePermit,
+    allowanceOf,
     check,
     mine,
     isUsed: (from, nonce) => used.has(nonceKey(from, nonce)),
@@ -327,6 +430,13 @@ function createTestToken(): TestToken {
       return { number: hexOf(number), timestamp: hexOf(number * BLOCK_SECONDS) };
     },
     chain: {
+      unitsOf: balanceOf,
+      approve: (address, units = 1n << 255n) => {
+        allowances.set(address.toLowerCase(), units);
+      },
+      drain: (address) => {
+        balances.set(address.toLowerCase(), 0n);
+      },
       balanceOf: (address) => balanceOf(address) / UNITS_PER_CENT,
       fund: (address, cents) => {
         balances.set(address.toLowerCase(), balanceOf(address) + cents * UNITS_PER_CENT);
@@ -344,9 +454,10 @@ function createTestToken(): TestToken {
 /** Connects the official facilitator to the fake chain. */
 function createSigner(token: TestToken, faults: FacilitatorFaults): FacilitatorEvmSigner {
   let droppedCount = 0;
+  const { address } = newWallet();
   return toFacilitatorEvmSigner(
     {
-      address: newWallet().address,
+      address,
       getCode: ({ address }) =>
         Promise.resolve(isAddressEqual(address, TOKEN) ? "0x60" : undefined),
       verifyTypedData: () => Promise.reject(new Error("contract wallets are not supported")),
@@ -354,12 +465,21 @@ function createSigner(token: TestToken, faults: FacilitatorFaults): FacilitatorE
       readContract: async ({ functionName, args = [] }) => {
         if (functionName === "tryAggregate")
           return runMulticall(token, args[1] as readonly Multicall[]);
+        if (functionName === "settle") {
+          await token.checkPermit(args as never, address);
+          return undefined;
+        }
         if (functionName !== "transferWithAuthorization")
           throw new Error(`${functionName} is not supported`);
         await token.check(parseTransfer(args));
         return undefined;
       },
-      writeContract: async ({ args }) => {
+      writeContract: async ({ args, functionName }) => {
+        if (functionName === "settle") {
+          if (faults.settle !== "dropped") return await token.minePermit(args as never, address);
+          await token.checkPermit(args as never, address);
+          return hexOf(BigInt((droppedCount += 1)) << 128n, 64);
+        }
         const transfer = parseTransfer(args);
         if (faults.settle !== "dropped") return await token.mine([transfer]);
         await token.check(transfer);
@@ -400,8 +520,16 @@ function readTokenValue(
       return encodeFunctionResult({
         abi: TOKEN_ABI,
         functionName,
-        result: token.chain.balanceOf(call.args[0]) * UNITS_PER_CENT,
+        result: token.chain.unitsOf(call.args[0]),
       });
+    case "allowance":
+      return encodeFunctionResult({
+        abi: TOKEN_ABI,
+        functionName,
+        result: token.allowanceOf(call.args[0]),
+      });
+    case "PERMIT2":
+      return encodeFunctionResult({ abi: TOKEN_ABI, functionName, result: PERMIT2 });
     case "authorizationState":
       return encodeFunctionResult({
         abi: TOKEN_ABI,
@@ -457,6 +585,12 @@ function rpcResult(
     if (found === undefined) return null;
     return { status: found.status === "success" ? "0x1" : "0x0", logs: found.logs };
   }
+  if (method === "eth_call") {
+    const { data } = params[0] as { data: Hex };
+    return readTokenValue(token, decodeFunctionData({ abi: TOKEN_ABI, data }));
+  }
+  if (method === "eth_getTransactionByHash")
+    return { input: token.mined.get(String(params[0]))?.input };
   if (method !== "eth_getLogs") throw new Error(`${method} is not supported`);
   const { address, topics, fromBlock, toBlock } = params[0] as {
     address: Hex;

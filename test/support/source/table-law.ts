@@ -54,6 +54,7 @@ export const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
     "top_up",
     "payment_method",
     "agent_payment",
+    "metered_payment",
   ],
   responses: ["stored_response", "stored_item", "stored_stream"],
   batches: ["batch", "batch_item", "stored_file", "stored_file_part"],
