@@ -72,6 +72,7 @@ export async function createServer(config: Config, options: ServerOptions): Prom
   const handleLater: Server["handle"] = (request, peer) => handle(request, peer);
   const rateLimiter = liveRateLimiter(services.controls.limits);
   const webSockets = createResponseWebSockets({
+    findKeyById: (id, at) => findLiveKey(db, id, at),
     handle: handleLater,
     baseUrl: config.baseUrl,
     now,

@@ -50,6 +50,7 @@ function startNginx(addresses: Addresses): ChildProcess {
   const { folder, port } = addresses;
   const site = withGateways("deploy/nginx/postern.conf", addresses)
     .replace("listen 443 ssl;", `listen 127.0.0.1:${port};`)
+    .replace("/var/log/nginx/", `${folder}/`)
     .replaceAll(/^\s*ssl_certificate.*\n/gm, "");
   const main = `daemon off;\npid ${folder}/nginx.pid;\nerror_log stderr warn;\nmaster_process off;
 events { worker_connections 512; }\nhttp {\naccess_log off;\n${temporaryPaths(folder)}\n${site}\n}\n`;
@@ -204,6 +205,7 @@ test.skipIf(skipUnless(Bun.which("nginx") !== null, "nginx is not installed"))(
       certificate,
     ]);
     const site = readText("deploy/nginx/postern.conf")
+      .replace("/var/log/nginx/", `${temp.folder}/`)
       .replace("/etc/ssl/gateway.example.com.pem", certificate)
       .replace("/etc/ssl/gateway.example.com.key", key);
     const file = path.join(temp.folder, "nginx.conf");
@@ -218,3 +220,13 @@ test.skipIf(skipUnless(Bun.which("nginx") !== null, "nginx is not installed"))(
     temp.remove();
   },
 );
+
+test("the access log of the example for nginx has no query, which may have an API key", () => {
+  const site = readText("deploy/nginx/postern.conf");
+  const [format = ""] = /^log_format postern .*$/m.exec(site) ?? [];
+  expect(format).toContain("$uri");
+  expect(format).not.toMatch(
+    /\$(?:request|request_uri|args|query_string|arg_\w+|http_referer)\b(?!_)/,
+  );
+  expect(site).toMatch(/^\s*access_log \S+ postern;$/m);
+});

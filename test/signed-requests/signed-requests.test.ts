@@ -7,8 +7,10 @@ import * as fc from "fast-check";
 import { signatureHeaders } from "web-bot-auth";
 import { signerFromJWK } from "web-bot-auth/crypto";
 import { keyIdOf, publicJwkOf, signedFetch } from "../../examples/signed-requests/signed-fetch.ts";
+import { sweepSolvedChallenges } from "../../src/accounts/proof-of-work.ts";
 import { chainOf } from "../../src/keys/derived-key.ts";
 import { publicKeyName } from "../../src/keys/key-credential.ts";
+import { handshake, openSocket } from "../responses/websocket-client.ts";
 import { call, textAt, valueAt } from "../spec/api-client.ts";
 import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
@@ -21,6 +23,8 @@ function newPrivateKey(): KeyObject {
 }
 
 /** What a request is signed as, where an attacker changes it. */
+const TURN = { model: "sim/echo", input: "Hello", max_output_tokens: 20 };
+
 interface Forgery {
   readonly covered?: readonly (readonly [string, string])[];
   readonly created?: number;
@@ -198,6 +202,36 @@ describe.each(STORE_KINDS)("a signed request on %s", (store) => {
       Object.entries(headers).map(([name, value]) => [name, value.replace(/^sig=/, "other=")]),
     );
     expect((await get("/v1/account", renamed)).text).toContain("used before");
+  });
+
+  test("is not replayed at a process whose clock is behind that of the one that deletes old nonces", async () => {
+    await createAccount();
+    const headers = forge();
+    expect((await get("/v1/account", headers)).status).toBe(200);
+    const at = clock;
+    await gateway.server.db.write((tx) => sweepSolvedChallenges(tx, at + 61_000));
+    clock = at + 59_000;
+    expect((await get("/v1/account", headers)).status).toBe(401);
+  });
+
+  test("opens a WebSocket, and no second one", async () => {
+    await createAccount();
+    const { host } = new URL(gateway.url);
+    const covered = [
+      ["@method", "GET"],
+      ["@authority", host],
+      ["@path", "/v1/responses"],
+    ] as const;
+    const headers = forge({ covered });
+    const socket = await openSocket(gateway, headers);
+    const turns = [await socket.create(TURN), await socket.create(TURN)];
+    expect(turns.map(({ type }) => type)).toEqual(["response.completed", "response.completed"]);
+    expect((await handshake(gateway, headers)).status).toBe(401);
+    const { body } = await send("GET", "/v1/keys/self");
+    await send("DELETE", `/v1/keys/${textAt(body, "id")}`);
+    clock += 6_000;
+    expect((await socket.create(TURN))["type"]).toBe("error");
+    socket.close();
   });
 
   test("is refused outside of its time, with another algorithm, key, tag, path, method or host", async () => {

@@ -5,8 +5,10 @@ import { Fault } from "../../base/fault.ts";
 import { HOUR_MS, SECOND_MS } from "../../base/time.ts";
 import type { RateLimiter } from "../../http/guards/rate-limiter.ts";
 import type { Peer } from "../../http/request-context.ts";
+import { findApiKey } from "../../http/request/api-key-header.ts";
 import type { BodyQuota } from "../../http/request/body-quota.ts";
 import { networksOf } from "../../http/request/client-ip.ts";
+import type { AuthenticatedKey } from "../../http/route.ts";
 import { MESSAGE_MAX_BYTES, type WebSocketHandlers } from "../../http/web-socket.ts";
 import type { CreateFrame } from "./frames.ts";
 import { createConnection, type ResponseConnection } from "./websocket-connection.ts";
@@ -40,6 +42,8 @@ export interface ResponseWebSockets {
 
 export interface ResponseWebSocketsDeps {
   readonly handle: (request: Request, peer: Peer) => Promise<Response>;
+  /** Undefined if the key no longer works. */
+  readonly findKeyById: (keyId: string, now: number) => Promise<AuthenticatedKey | undefined>;
   readonly baseUrl: string;
   readonly now: () => number;
   readonly bodyQuota: BodyQuota;
@@ -112,12 +116,16 @@ const HANDSHAKE_HEADERS = [
   "accept-encoding",
   "idempotency-key",
   "payment-signature",
+  "signature-input",
+  "signature",
+  "signature-agent",
+  "content-digest",
 ] as const;
 const BETA_FLAG = /^responses_websockets=/;
 
-function call(
-  { handle, baseUrl }: ResponseWebSocketsDeps,
-  { headers: handshake, clientIp }: HandshakeInput,
+async function call(
+  { handle, findKeyById, baseUrl, now }: ResponseWebSocketsDeps,
+  { headers: handshake, clientIp, keyId }: HandshakeInput,
   { body, headers: ofMessage }: Pick<CreateFrame, "body" | "headers">,
   signal: AbortSignal,
 ): Promise<Response> {
@@ -129,8 +137,12 @@ function call(
   const kept = flags.filter((flag) => flag !== "" && !BETA_FLAG.test(flag));
   if (kept.length === 0) headers.delete("openai-beta");
   else headers.set("openai-beta", kept.join(", "));
-  const peer: Peer = { address: () => clientIp, disableIdleTimeout: () => {} };
-  return handle(
+  // A signature is of one request: the messages have the key that the handshake was signed for.
+  const isSigned =
+    handshake.has("signature-input") && findApiKey({ headers }, "openai") === undefined;
+  const sessionKey = isSigned ? await findKeyById(keyId, now()) : undefined;
+  const peer: Peer = { address: () => clientIp, disableIdleTimeout: () => {}, sessionKey };
+  return await handle(
     new Request(`${baseUrl}/v1/responses`, { method: "POST", headers, body, signal }),
     peer,
   );

@@ -255,6 +255,64 @@ for (const store of STORE_KINDS) {
       }
     });
 
+    test("of a preset binds the settings that it had then, and no later ones", async () => {
+      now = BEFORE_CHANGE;
+      const save = (settings: Json) =>
+        fetch(`${gateway.url}/v1/presets/bound`, {
+          method: "POST",
+          headers: account.headers,
+          body: JSON.stringify(settings),
+        });
+      await save({ model: "sim/cheap", max_output_tokens: 40 });
+      const { model: _, ...plain } = bodyOf("chat", "hello");
+      const body = { ...plain, model: "@preset/bound", max_tokens: undefined };
+      const { offer, model: quoted } = await quote(gateway, account, body);
+      expect(quoted).toBe("sim/cheap");
+      expect((await callWith(offer, "chat", body)).status).toBe(200);
+      for (const settings of [
+        { model: "sim/dear", max_output_tokens: 40 },
+        { model: "sim/cheap", max_output_tokens: 4_000 },
+        { model: "sim/cheap", max_output_tokens: 40, fields: { chat: { n: 5 } } },
+      ]) {
+        await save(settings);
+        const refused = await callWith(offer, "chat", body);
+        const { message } = errorOf(await refused.json());
+        expect([refused.status, message]).toEqual([
+          400,
+          expect.stringContaining("another request"),
+        ]);
+      }
+    });
+
+    test("of a response that continues another one binds all its turns, or is refused", async () => {
+      const first = await postCall(gateway, account, "responses", {
+        model: "sim/cheap",
+        input: "[[sim: tokens=600]] a long story",
+        store: true,
+      });
+      const { id } = (await first.json()) as { id: string };
+      const body = { model: "sim/cheap", input: "go on", max_output_tokens: 20 };
+      const plain = await quote(gateway, account, body, "?api=responses");
+      const moved = await callWith(plain.offer, "responses", { ...body, previous_response_id: id });
+      expect(moved.status).toBe(400);
+      const whole = await fetch(`${gateway.url}/v1/quote?api=responses`, {
+        method: "POST",
+        headers: account.headers,
+        body: JSON.stringify({ ...body, previous_response_id: id }),
+      });
+      const reply = (await whole.json()) as QuoteReply;
+      if (whole.status === 200) {
+        expect(nanoOf(reply.cost_usd_max)).toBeGreaterThan(nanoOf(plain.cost_usd_max));
+        const bound = await callWith(reply.offer, "responses", {
+          ...body,
+          previous_response_id: id,
+        });
+        expect([bound.status, await bound.text()]).toEqual([200, expect.any(String)]);
+        return;
+      }
+      expect([whole.status, errorOf(reply)["param"]]).toEqual([400, "previous_response_id"]);
+    });
+
     test("keeps a lower ceiling of the caller", async () => {
       const body = bodyOf("chat", "[[sim: tokens=3000]] count", {
         model: "sim/cheap",
