@@ -13,7 +13,7 @@ create table account (
   erased_at bigint,
   verified_agent text,
   sso_required_at bigint,
-  signs_receipts integer not null default 0
+  signs_receipts bigint not null default 0
 );
 
 create index account_by_creator on account (created_by);

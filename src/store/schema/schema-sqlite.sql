@@ -17,7 +17,7 @@ create table account (
   erased_at bigint, -- when the personal data of the closed account was erased
   verified_agent text, -- origin of the listed operator whose agent signed the creation
   sso_required_at bigint, -- since when members must sign in with the workspace's identity provider; null if they need not
-  signs_receipts integer not null default 0 -- 1: every call of its keys gets a signed receipt
+  signs_receipts bigint not null default 0 -- 1: every call of its keys gets a signed receipt
 ) without rowid;
 
 create index account_by_creator on account (created_by);
