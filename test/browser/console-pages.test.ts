@@ -176,6 +176,16 @@ describe("the app frame", () => {
   });
 });
 
+test("a bar of a chart leads to the page of its day", async () => {
+  const { page, close } = await openPage(`/console/${fixture.account.id}/usage`, DESKTOP);
+  const bar = page.locator("rect.hit[data-href]").last();
+  const href = (await bar.getAttribute("data-href")) ?? "none";
+  await bar.click();
+  await page.waitForURL((url) => url.href.endsWith(href));
+  expect(await page.locator(".figures .value").count()).toBeGreaterThan(3);
+  await close();
+});
+
 test("the time zone of the browser is proposed until one is chosen", async () => {
   const context = await browser.newContext({ timezoneId: "Europe/Berlin" });
   const page = await context.newPage();

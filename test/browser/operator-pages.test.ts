@@ -7,12 +7,15 @@ import { createLog } from "../../src/base/log.ts";
 import { createInvoice } from "../../src/billing/invoices/invoices.ts";
 import { markPaid, markRefunded } from "../../src/billing/payments/manual-payments.ts";
 import { ingestFacts } from "../../src/billing/payments/payment-facts.ts";
+import { addBlock } from "../../src/controls/blocks.ts";
 import {
   COMMAND_LINE_ACTOR,
   freezeAccount,
   grantCredit,
 } from "../../src/operator/accounts/account-actions.ts";
+import { requestChange } from "../../src/operator/accounts/change-requests.ts";
 import { addServiceLevel, endServiceLevel } from "../../src/service-levels/service-levels.ts";
+import { postIncidentUpdate } from "../../src/status/incidents.ts";
 import {
   type OperatorHarness,
   insertUnclearPayment,
@@ -53,7 +56,7 @@ afterAll(async () => {
   await harness.gateway.stop();
 });
 
-/** Accounts, calls, payments, a refund, an unclear payment and a freeze. */
+/** Accounts, calls, payments, a refund, an unclear payment, a freeze, a block, an incident and a change to approve. */
 async function createHistory(): Promise<void> {
   const { gateway, clock } = harness;
   const { db } = gateway.server;
@@ -75,6 +78,20 @@ async function createHistory(): Promise<void> {
   await db.write((tx) =>
     freezeAccount(tx, { ...act, accountId: frozen.id, reason: "resells its credits" }),
   );
+  const operatorAct = { operator: session.email, network: "203.0.113.0/24", now: clock.now };
+  const fields = { do: "grant", usd: "5", bucket: "", reason: "outage" } as const;
+  await db.write(async (tx) => {
+    const block = { kind: "network", value: "203.0.113.0/24", reason: "abuse" } as const;
+    await addBlock(tx, operatorAct, block);
+    await postIncidentUpdate(tx, operatorAct, {
+      incidentId: undefined,
+      title: "Slow replies of a provider in Europe",
+      impact: "degraded",
+      state: "investigating",
+      message: "We look into it.",
+    });
+    await requestChange(tx, operatorAct, { accountId: account.id, fields });
+  });
   for (let call = 0; call < 3; call++)
     await fetch(`${gateway.url}/v1/chat/completions`, {
       method: "POST",
