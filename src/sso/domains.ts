@@ -8,6 +8,7 @@ import { Fault, invalid } from "../base/fault.ts";
 import type { ResolveTxt } from "../base/network/dns-txt.ts";
 import { domainOf, parseDomain } from "../base/text/email.ts";
 import { DAY_MS } from "../base/time.ts";
+import { endSsoSessions } from "../people/sessions.ts";
 import { type Db, integerOrNull, type Reader, type Row, text, type Tx } from "../store/db.ts";
 import { isPublicMailDomain } from "./public-mail-domains.ts";
 
@@ -62,14 +63,16 @@ export async function addDomain(tx: Tx, act: Act, typed: string): Promise<void> 
   await recordAuditEntry(tx, { ...act, action: "domain.added", target: domain });
 }
 
-/** Does nothing if the workspace does not have the domain. */
+/** Ends the sessions that began with an address in one of the domains. Does nothing if the workspace does not have it. */
 export async function removeDomain(tx: Tx, act: Act, domain: string): Promise<void> {
   await authorize(tx, act, "sso.change");
   const removed = await tx.run("delete from workspace_domain where account_id = ? and domain = ?", [
     act.accountId,
     domain,
   ]);
-  if (removed > 0) await recordAuditEntry(tx, { ...act, action: "domain.removed", target: domain });
+  if (removed === 0) return;
+  await endSsoSessions(tx, act.accountId, act.now);
+  await recordAuditEntry(tx, { ...act, action: "domain.removed", target: domain });
 }
 
 export async function listDomains(
@@ -149,8 +152,10 @@ export async function recordDomainCheck(
   );
   if (before.verifiedAt === null && after.verifiedAt !== null)
     await recordAuditEntry(tx, { ...act, action: "domain.verified", target: domain });
-  if (before.verifiedAt !== null && after.verifiedAt === null)
+  if (before.verifiedAt !== null && after.verifiedAt === null) {
+    await endSsoSessions(tx, accountId, now);
     await recordAuditEntry(tx, { ...act, action: "domain.lost", target: domain });
+  }
   return after;
 }
 

@@ -238,6 +238,10 @@ describe.each(STORE_KINDS)("single sign-on on %s", (store) => {
     const { browser, page } = await signIn(id, { sub: "mia", email: `mia@${domain}` });
     expect(page.url.pathname).toBe(`/console/${id}`);
     expect((await visitPage(gateway, path, owner)).text).toContain("Stop requiring it");
+    const other = await signIn(id, { sub: "moe", email: `moe@${domain}` });
+    await change({ do: "remove_domain", domain });
+    const gone = await other.browser.visit(`${gateway.url}/sessions`);
+    expect(gone.text).not.toContain(`moe@${domain}`);
     await change({ do: "remove" });
     const ended = await browser.visit(`${gateway.url}/sessions`);
     expect(ended.text).not.toContain(`mia@${domain}`);
