@@ -280,13 +280,17 @@ async function runFetch(state: LoopState, call: ToolCall, id: string): Promise<R
   fetch.count += 1;
   const { allowedDomains, blockedDomains, maxContentTokens = GATEWAY_PAGE_TOKENS } = loop.fetch;
   const { signal, caller } = state.call.input;
-  const fetched = await deps.fetchPage({
+  const fetching = deps.fetchPage({
     url,
     allowedDomains,
     blockedDomains,
     maxTokens: Math.min(maxContentTokens, GATEWAY_PAGE_TOKENS_MAX),
     signal,
     mayRequest: () => deps.mayFetch(caller.accountId),
+  });
+  const fetched = await fetching.catch((cause: unknown) => {
+    deps.log.warn("web fetch failed", { request_id: state.call.input.requestId, cause });
+    return { error: "unavailable" as const };
   });
   if ("error" in fetched) return failed(fetched.error);
   fetch.billed += 1;

@@ -4,17 +4,27 @@ import type { FetchedPage } from "@postern/wires";
 
 const HIDDEN = "script, style, noscript, template, svg, iframe";
 const BLOCKS =
-  "p, div, section, article, header, footer, main, aside, nav, ul, ol, li, table, tr, pre, blockquote, h1, h2, h3, h4, h5, h6, br, hr";
+  "p, div, section, article, header, footer, main, aside, nav, ul, ol, li, table, tr, pre, blockquote, h1, h2, h3, h4, h5, h6";
 const TITLE_MAX_LENGTH = 300;
+
+/** Parsing blocks the event loop, so only the beginning of a long page is read. */
+const HTML_MAX_LENGTH = 1_000_000;
+const NODES_MAX = 50_000;
 
 export function htmlToPage(html: string): FetchedPage {
   const pieces: string[] = [];
   let title = "";
   let hiddenDepth = 0;
   let titleDepth = 0;
-  new HTMLRewriter()
+  let nodes = 0;
+  const countNode = (): void => {
+    nodes += 1;
+    if (nodes > NODES_MAX) throw new Error("the page is too long");
+  };
+  const parser = new HTMLRewriter()
     .on(HIDDEN, {
       element(element) {
+        countNode();
         hiddenDepth += 1;
         element.onEndTag(() => {
           hiddenDepth -= 1;
@@ -29,8 +39,25 @@ export function htmlToPage(html: string): FetchedPage {
         });
       },
     })
-    .on(BLOCKS, { element: () => void pieces.push("\n") })
-    .on("td, th", { element: () => void pieces.push(" ") })
+    .on(BLOCKS, {
+      element(element) {
+        countNode();
+        pieces.push("\n");
+        element.onEndTag(() => void pieces.push("\n"));
+      },
+    })
+    .on("br, hr", {
+      element() {
+        countNode();
+        pieces.push("\n");
+      },
+    })
+    .on("td, th", {
+      element() {
+        countNode();
+        pieces.push(" ");
+      },
+    })
     .on("a[href^='http']", {
       element(element) {
         const url = element.getAttribute("href") ?? "";
@@ -39,11 +66,17 @@ export function htmlToPage(html: string): FetchedPage {
     })
     .onDocument({
       text({ text }) {
+        countNode();
         if (titleDepth > 0) title += text;
         else if (hiddenDepth === 0) pieces.push(text);
       },
-    })
-    .transform(html);
+    });
+  try {
+    parser.transform(html.slice(0, HTML_MAX_LENGTH));
+  } catch (error) {
+    // What was read before the limit is the page.
+    if (nodes <= NODES_MAX) throw error;
+  }
   const text = tidied(pieces.join(""));
   const heading = tidied(title).slice(0, TITLE_MAX_LENGTH);
   return heading === "" ? { text } : { text, title: heading };

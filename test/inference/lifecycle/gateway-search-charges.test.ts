@@ -1,7 +1,7 @@
 // A call in which the gateway searches the web has one hold and one charge: the tokens of every turn that the provider has
 // billed, and a fee for each search.
 
-import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { freePort } from "../../support/free-port.ts";
 import {
@@ -108,12 +108,13 @@ describe.each(STORE_KINDS)("searches by the gateway on %s", (store) => {
   let turns = TURNS;
   let onRequest = (_number: number): void => {};
 
-  beforeEach(async () => {
-    override = () => undefined;
-    turns = TURNS;
-    onRequest = () => {};
+  let earlier = 0;
+  /** The requests of this test. */
+  const sent = (): number => provider.requests.length - earlier;
+
+  beforeAll(async () => {
     provider = await startRawProvider(({ body }) => {
-      const number = provider.requests.length;
+      const number = sent();
       onRequest(number);
       const turn = turns[Math.min(number, turns.length) - 1] ?? { input: 1, output: 1 };
       return override(number) ?? replyOf(turn, isStream(body));
@@ -123,10 +124,16 @@ describe.each(STORE_KINDS)("searches by the gateway on %s", (store) => {
       providers: [],
       env: { ...ENV, SIM_BASE_URL: provider.url },
     });
+  });
+  beforeEach(async () => {
+    override = () => undefined;
+    turns = TURNS;
+    onRequest = () => {};
+    earlier = provider.requests.length;
     account = await registerAccount(gateway);
     await grantCredits(gateway, account, 10n * USD);
   });
-  afterEach(async () => {
+  afterAll(async () => {
     await gateway.stop();
     await provider.stop();
   });
@@ -231,17 +238,14 @@ describe.each(STORE_KINDS)("searches by the gateway on %s", (store) => {
       return { ...reply, cuts: [half], beforeNext: () => left };
     };
     const response = await call({ stream: true }, {}, leave.signal);
-    await waitUntil(
-      () => provider.requests.length,
-      (count) => count === 2,
-    );
+    await waitUntil(sent, (count) => count === 2);
     leave.abort();
     await response.text().catch(() => {});
     // The gateway, in this process, sees the closed connection before it has answered these.
     for (let requests = 0; requests < 5; requests++) await fetch(`${gateway.url}/healthz`);
     resume();
     await expectSettledLedger(gateway.server.db);
-    expect(provider.requests.length).toBe(2);
+    expect(sent()).toBe(2);
     const [record] = await usageRecordsOf(gateway.server.db, account.id);
     expect(record?.["outcome"]).toBe("client_aborted");
     expect(await spent()).toBe(costOf(TURNS.slice(0, 2), 1));
@@ -252,7 +256,7 @@ describe.each(STORE_KINDS)("searches by the gateway on %s", (store) => {
     const first = await (await call({}, headers)).text();
     const again = await (await call({}, headers)).text();
     expect(again).toBe(first);
-    expect(provider.requests.length).toBe(3);
+    expect(sent()).toBe(3);
     expect(await spent()).toBe(costOf(TURNS, 2));
   });
 
@@ -273,7 +277,7 @@ describe.each(STORE_KINDS)("searches by the gateway on %s", (store) => {
     const more = { web_search_options: undefined, tools: [limitedTool(1)] };
     const response = await call({ ...more, postern: { max_cost_usd: 0.06 } });
     expect(await response.text()).toContain('"finish_reason":"length"');
-    expect(provider.requests.length).toBe(1);
+    expect(sent()).toBe(1);
   });
 
   test("searches less often with little credit", async () => {
@@ -285,18 +289,35 @@ describe.each(STORE_KINDS)("searches by the gateway on %s", (store) => {
     expect(promo).toBe(50_000_000n - costOf(TURNS.slice(0, 2), 1));
   });
 
+  test("concurrent calls spend no more than the credits", async () => {
+    account = await registerAccount(gateway);
+    turns = [{ input: 300, output: 20, query: "tides" }];
+    const replies = await Promise.all(
+      Array.from({ length: 12 }, (_, index) => call({ stream: index % 2 === 0 })),
+    );
+    const statuses = replies.map(({ status }) => status);
+    await Promise.all(replies.map((reply) => reply.text()));
+    expect(statuses).toContain(200);
+    await expectSettledLedger(gateway.server.db);
+    const records = await usageRecordsOf(gateway.server.db, account.id);
+    const paid = records.reduce((sum, { cost_nano: cost }) => sum + BigInt(String(cost)), 0n);
+    const { promo } = await readWallet(gateway.server.db, account.id);
+    expect(promo).toBeGreaterThanOrEqual(0n);
+    expect(promo).toBe(50_000_000n - paid);
+  });
+
   test("refuses a call whose least hold is not covered, before anything is sent", async () => {
     const response = await call({ postern: { max_cost_usd: 0.000_1 } });
     expect(response.status).toBe(400);
     expect(errorOf(await response.json())["message"]).toContain("max_cost_usd");
-    expect(provider.requests.length).toBe(0);
+    expect(sent()).toBe(0);
   });
 
   test("refuses a call with a data policy, because the search API has none that is known", async () => {
     const response = await call({ provider: { zdr: true } });
     expect(response.status).toBe(400);
     expect(errorOf(await response.json())["message"]).toContain("whose policy is not known here");
-    expect(provider.requests.length).toBe(0);
+    expect(sent()).toBe(0);
   });
 
   test("lists the fee with the model, and quotes it", async () => {

@@ -330,3 +330,32 @@ test("the simulator searches when it is asked to", async () => {
   expect(reply.text).toContain("web_search_tool_result");
   expect(reply.text).toContain("The tool answered");
 });
+
+test("runs several searches of one turn", async () => {
+  const one = (query: string) => ({ name: "web_search", input: JSON.stringify({ query }) });
+  turns = [{ calls: [one("first"), one("second")] }];
+  const tool = { ...MESSAGES_TOOL, max_uses: 2 };
+  const before = harness.upstreamRequests.length;
+  const reply = await callApi(harness, "messages", bodyFor("messages", "chat", { tools: [tool] }));
+  expect(harness.upstreamRequests.length - before).toBe(3);
+  expect(reply.json["usage"]).toMatchObject({ server_tool_use: { web_search_requests: 2 } });
+  const sent = JSON.stringify(lastRequests(1)[0]);
+  expect(sent).toContain("is about: first.");
+  expect(sent).toContain("is about: second.");
+});
+
+test.each(["messages", "gemini"] as const)("sends reasoning back on the %s wire", async (wire) => {
+  turns = [];
+  for (const stream of [false, true]) {
+    const reply = await callApi(harness, "messages", {
+      ...bodyFor("messages", wire),
+      max_tokens: 4_000,
+      thinking: { type: "enabled", budget_tokens: 1_024 },
+      messages: [{ role: "user", content: "Use the web_search tool." }],
+      stream,
+    });
+    expect(reply.status).toBe(200);
+    expect(reply.text).toContain("web_search_tool_result");
+    expect(JSON.stringify(lastRequests(1)[0])).toMatch(/"signature":|"thoughtSignature":/);
+  }
+});
