@@ -18,7 +18,7 @@ const ServiceCreditRecord = z
     window_start: z.string().meta({ description: "The window that was evaluated." }),
     window_end: z.string().meta({ description: "Exclusive." }),
     usd: z.number(),
-    credits: z.number(),
+    credits: z.number().meta({ description: "One credit is $0.000001." }),
     reason: z.string().meta({ description: "What was measured, and how the credit was computed." }),
   })
   .meta({ id: "ServiceCredit" });

@@ -122,6 +122,7 @@ describeEachStore((kind) => {
     expect(provider?.models).toMatchObject([{ id: "openai/gpt-5-mini", uptime: 0.95 }]);
     const html = await (await fetch(`${harness.gateway.url}/status`)).text();
     expect(html).toContain("95.00% uptime");
+    expect(html).toMatch(/aria-label="OpenAI, median latency by day, up to ~?\d+ ms"/);
     expect(html).toContain("No open incidents.");
   });
 

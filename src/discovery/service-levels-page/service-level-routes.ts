@@ -36,12 +36,12 @@ const ServiceLevels = z
           text: z.string().meta({ description: "The level as a sentence." }),
           credit: z.string().meta({ description: "What a breach is worth, as a sentence." }),
           model: z.string().meta({ description: "The id of a model, or `*` for each." }),
-          metric: z.enum(METRICS),
+          metric: z.enum(METRICS).meta({ description: "What is measured." }),
           target: z.number().meta({
             description: "A share from 0 to 1 for `availability`, else milliseconds.",
           }),
           period: z.enum(PERIODS).meta({ description: "The window, in UTC." }),
-          credit_percent: z.int(),
+          credit_percent: z.int().meta({ description: "Of what an account paid for the calls." }),
           cap_usd: z.string().meta({ description: "The most per account and month." }),
           starts_at: z.string().meta({ description: "The start of its first window." }),
           ended_at: z.string().nullable().meta({
@@ -54,9 +54,15 @@ const ServiceLevels = z
       .array(
         z.object({
           id: z.string(),
-          availability: z.number().nullable(),
-          first_token_p95_ms: z.int().nullable(),
-          first_token_p99_ms: z.int().nullable(),
+          availability: z.number().nullable().meta({
+            description: "The share of requests that its providers completed, from 0 to 1.",
+          }),
+          first_token_p95_ms: z.int().nullable().meta({
+            description: "95% of the streams began within this time; `null` without streams.",
+          }),
+          first_token_p99_ms: z.int().nullable().meta({
+            description: "99% of the streams began within this time; `null` without streams.",
+          }),
         }),
       )
       .meta({ description: "Measured in the last 90 days, for all accounts." }),

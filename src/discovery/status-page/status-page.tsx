@@ -39,7 +39,8 @@ export function statusPage(snapshot: StatusSnapshot): string {
           What this gateway measured on its own provider accounts in the last {STATUS_DAYS} days, up
           to {timeText(snapshot.at)}. Uptime is the share of requests that the provider completed.
           Latency is the median time to the end of a reply, first token that of a stream. Days with
-          fewer than five calls are gray. The same is at <code>GET /v1/status</code>.
+          fewer than five calls are gray. The same is at <code>GET /v1/status</code>, and what is
+          promised on <a href="/docs/sla">service levels</a>.
         </p>
         {providers.length === 0 ? <p>No provider has been called often enough yet.</p> : null}
         {providers.map((provider) => (
@@ -79,6 +80,7 @@ function Provider({ provider }: { readonly provider: ProviderStatus }): Child {
         {uptimeText(uptime)} uptime · {durationText(latencyMs)} latency ·{" "}
         {durationText(firstTokenMs)} to the first token
       </p>
+      <LatencyDays name={name} days={days} />
       <details>
         <summary>{models.length === 1 ? "1 model" : `${models.length} models`}</summary>
         <Table
@@ -117,15 +119,8 @@ function dayClass({ uptime }: DayFigures): (typeof DAY_CLASSES)[number] {
 
 /** A bar for each day, one path for each color: 90 elements for each of 50 models would be a large page. */
 function Days({ days, label }: { readonly days: readonly DayFigures[]; readonly label: string }) {
-  const width = days.length * BAR_STEP;
   return (
-    <svg
-      class="status-days"
-      viewBox={`0 0 ${width} ${BAR_HEIGHT}`}
-      preserveAspectRatio="none"
-      role="img"
-      aria-label={label}
-    >
+    <Bars days={days} label={label}>
       {DAY_CLASSES.map((name) => (
         <path
           class={name}
@@ -138,6 +133,56 @@ function Days({ days, label }: { readonly days: readonly DayFigures[]; readonly 
             .join("")}
         />
       ))}
+    </Bars>
+  );
+}
+
+/** A bar for each day with enough calls, as high as its median latency. */
+function LatencyDays({
+  name,
+  days,
+}: {
+  readonly name: string;
+  readonly days: readonly DayFigures[];
+}): Child {
+  const max = Math.max(0, ...days.map(({ latencyMs = 0 }) => latencyMs));
+  if (max === 0) return null;
+  const heightOf = (latencyMs: number): number => Math.round((latencyMs / max) * BAR_HEIGHT);
+  return (
+    <>
+      <Bars days={days} label={`${name}, median latency by day, up to ${durationText(max)}`}>
+        <path
+          class="latency"
+          d={days
+            .map(({ latencyMs }, at) =>
+              latencyMs === undefined
+                ? ""
+                : `M${at * BAR_STEP} ${BAR_HEIGHT}h${BAR_WIDTH}v-${heightOf(latencyMs)}h-${BAR_WIDTH}z`,
+            )
+            .join("")}
+        />
+      </Bars>
+      <p class="status-figures">Latency by day, up to {durationText(max)}</p>
+    </>
+  );
+}
+
+interface BarsProps {
+  readonly days: readonly DayFigures[];
+  readonly label: string;
+  readonly children?: Child;
+}
+
+function Bars({ days, label, children }: BarsProps): Child {
+  return (
+    <svg
+      class="status-days"
+      viewBox={`0 0 ${days.length * BAR_STEP} ${BAR_HEIGHT}`}
+      preserveAspectRatio="none"
+      role="img"
+      aria-label={label}
+    >
+      {children}
     </svg>
   );
 }
