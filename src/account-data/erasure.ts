@@ -125,6 +125,8 @@ export const KEPT_TABLES: Readonly<Record<string, string>> = {
   process: "no data of accounts",
   usage_archive: "sums that prove the ledger",
   ledger_checkpoint: "sums that prove the ledger",
+  ledger_day: "no data of accounts",
+  ledger_proof_page: "hashes and parts of balances without names, deleted after 31 days",
   usage_segment: "an index of usage records",
   usage_by_account: "an index of usage records",
   provider_hour: "sums over all accounts",

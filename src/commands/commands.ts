@@ -14,6 +14,7 @@ import { adminReportCommands } from "./admin/report-commands.ts";
 import { connect } from "./client/connect.ts";
 import { mcp } from "./client/mcp-command.ts";
 import { status } from "./client/status.ts";
+import { verifyLedgerProof } from "./client/verify-ledger-proof.ts";
 import { verifyReceipt } from "./client/verify-receipt.ts";
 import {
   type CliEnv,
@@ -91,6 +92,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   connect,
   status,
   "verify-receipt": verifyReceipt,
+  "verify-proof": verifyLedgerProof,
   healthcheck,
   licenses,
   ...adminCommands,

@@ -143,6 +143,7 @@ export interface Config extends processes.ProcessConfig, ModelConfig, AgentPayme
   readonly verifiedAgents: readonly VerifiedAgentConfig[];
   readonly alerts: operator.AlertConfig;
   readonly verifyLedgerHours: number;
+  readonly hasLedgerProofs: boolean;
   /** An email address or URL for reports of vulnerabilities, published in security.txt. */
   readonly securityContact?: string;
   /** The bearer token of /metrics. Without one /metrics is served in development only. */
@@ -437,6 +438,7 @@ function buildConfig(
     operators: env.POSTERN_OPERATORS,
     operatorApproval: env.POSTERN_OPERATOR_APPROVAL,
     alerts: operator.alertConfigFrom(env),
+    hasLedgerProofs: env.POSTERN_LEDGER_PROOFS === "on",
     verifyLedgerHours: env.POSTERN_VERIFY_LEDGER_HOURS ?? (development ? 0 : 24),
     ...email.emailConfigFrom(env),
     ...retentionConfigFrom(env, env.POSTERN_DATA_DIR),

@@ -33,6 +33,11 @@ export const OPERATOR_SETTINGS = {
     description:
       "How often the gateway verifies its ledger and alerts the operator of differences, see `docs/site/operations.md#money`. 0: never.",
   },
+  POSTERN_LEDGER_PROOFS: {
+    defaultValue: "on",
+    description:
+      "Whether the gateway publishes the roots of its ledger every day, with which customers check their balances, see `docs/site/ledger-proofs.md`. They also show the sum of all balances. `off`: nothing new is published.",
+  },
   POSTERN_ALERT_EMAIL: {
     defaultValue: "",
     description: "The email address that gets the operator's alerts. Needs `POSTERN_SMTP_URL`.",
@@ -66,6 +71,7 @@ export const OPERATOR_ENVIRONMENT = {
     )
     .optional(),
   POSTERN_VERIFY_LEDGER_HOURS: integer(0, VERIFY_HOURS_MAX).optional(),
+  POSTERN_LEDGER_PROOFS: z.enum(["on", "off"], { error: "must be on or off" }).default("on"),
   POSTERN_ALERT_EMAIL: z
     .string()
     .refine((address) => emailError(address) === undefined, "must be an email address")

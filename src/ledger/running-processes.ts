@@ -1,8 +1,8 @@
 // Which processes serve a store. A clock of another machine may be off, so a process runs if its heartbeat changes while it is
 // watched, and not if its heartbeat looks recent.
 
-import { HOUR_MS, SECOND_MS } from "../base/time.ts";
-import { integer, type Reader, text } from "../store/db.ts";
+import { HOUR_MS, MINUTE_MS, SECOND_MS } from "../base/time.ts";
+import { integer, type Reader, text, textOrNull } from "../store/db.ts";
 
 /** Heartbeats are five seconds apart, and one may be late. */
 const WATCH_MS = 12 * SECOND_MS;
@@ -49,4 +49,17 @@ async function readHeartbeats(
   return new Map(
     rows.map((row) => [text(row, "name"), `${integer(row, "epoch")} ${integer(row, "seen_at")}`]),
   );
+}
+
+/** Heartbeats are written every few seconds. */
+const PROCESS_SILENCE_MAX_MS = MINUTE_MS;
+
+/** Of several processes on one PostgreSQL, only the first running one by name runs the jobs of the whole store. */
+export async function isFirstProcess(reader: Reader, name: string, now: number): Promise<boolean> {
+  const row = await reader.get(
+    "select min(name) as name from process where seen_at > ? and stopped_at is null",
+    [now - PROCESS_SILENCE_MAX_MS],
+  );
+  const first = row === undefined ? null : textOrNull(row, "name");
+  return first === null || first >= name;
 }

@@ -55,8 +55,7 @@ export function createJobs(
   options: Pick<ServerOptions, "log" | "now" | "onFatal">,
   services: Services,
 ): readonly Job[] {
-  const { core, modelCalls, billing } = services;
-  const { operatorAlerts, ledgerVerification } = services;
+  const { core, modelCalls, billing, operatorAlerts } = services;
   const { db, lease, catalog, reconcileHolds } = core;
   const { responses, telemetry } = modelCalls;
   const { log, now, onFatal } = options;
@@ -110,9 +109,7 @@ export function createJobs(
     ...(operatorAlerts.run === undefined
       ? []
       : [["check for operator alerts", MINUTE_MS, operatorAlerts.run] as const]),
-    ...(ledgerVerification === undefined
-      ? []
-      : [["verify the ledger", 5 * MINUTE_MS, ledgerVerification.run] as const]),
+    ...ledgerJobs(services),
     ...(usageRetention === undefined
       ? []
       : [["archive usage records", HOUR_MS, archiveJob(usageRetention)] as const]),
@@ -142,6 +139,17 @@ function deliveryJobs({
 function ssoJobs({ core: { db }, sso }: Services, now: () => number): readonly Schedule[] {
   const recheck = () => recheckDomains({ db, resolveTxt: sso.resolveTxt }, now());
   return [["query the records of verified domains", 5 * MINUTE_MS, recheck]];
+}
+
+function ledgerJobs({ ledgerVerification, ledgerProofs }: Services): readonly Schedule[] {
+  return [
+    ...(ledgerVerification === undefined
+      ? []
+      : [["verify the ledger", 5 * MINUTE_MS, ledgerVerification.run] as const]),
+    ...(ledgerProofs.publish === undefined
+      ? []
+      : [["publish the roots of the ledger", MINUTE_MS, ledgerProofs.publish] as const]),
+  ];
 }
 
 function batchJobs({ batches, batchRunner }: Services): readonly Schedule[] {

@@ -4,13 +4,12 @@
 import { idTime } from "../base/id.ts";
 import { isObject, parseJson } from "../base/json.ts";
 import type { Log } from "../base/log.ts";
-import { HOUR_MS, MINUTE_MS } from "../base/time.ts";
-import { type Db, type Reader, textOrNull } from "../store/db.ts";
+import { HOUR_MS } from "../base/time.ts";
+import { isFirstProcess } from "../ledger/running-processes.ts";
+import type { Db, Reader } from "../store/db.ts";
 import { readPosition, SETTLED_AFTER_MS } from "../verification/checkpoint.ts";
 
 const PROBLEMS_LOGGED_MAX = 5;
-/** Heartbeats are written every few seconds. */
-const PROCESS_SILENCE_MAX_MS = MINUTE_MS;
 
 /** Runs `postern` with these arguments and resolves with what it printed. */
 export type RunCommand = (args: readonly string[]) => Promise<string>;
@@ -86,16 +85,6 @@ async function lastVerification(reader: Reader): Promise<number | undefined> {
   const position = await readPosition(reader);
   const at = position === undefined ? undefined : idTime("req", position);
   return at === undefined ? undefined : at + SETTLED_AFTER_MS;
-}
-
-/** Of several processes on one PostgreSQL, only the first running one by name verifies. */
-async function isFirstProcess(reader: Reader, name: string, now: number): Promise<boolean> {
-  const row = await reader.get(
-    "select min(name) as name from process where seen_at > ? and stopped_at is null",
-    [now - PROCESS_SILENCE_MAX_MS],
-  );
-  const first = row === undefined ? null : textOrNull(row, "name");
-  return first === null || first >= name;
 }
 
 function parseOutput(output: string): {

@@ -74,6 +74,7 @@ export function createRouteDeps(
     models: modelRouteDeps(config, services),
     signingKeys,
     receipts: { db, baseUrl, signingKeys },
+    ledgerProofs: services.ledgerProofs.deps,
     keys: { db, keys, provePublicKey: signedRequests.provePublicKey },
     providerKeys: { db, providerKeys },
     webhooks: { db, webhooks },

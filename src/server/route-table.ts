@@ -36,6 +36,8 @@ import { type EmailRouteDeps, emailRoutes } from "../email/email-routes.ts";
 import type { Route } from "../http/route.ts";
 import { type InferenceRouteDeps, inferenceRoutes } from "../inference/api/inference-routes.ts";
 import { type KeyRouteDeps, keyRoutes } from "../keys/keys-routes.ts";
+import type { ProofDeps } from "../ledger-proofs/find-proof.ts";
+import { ledgerProofRoutes } from "../ledger-proofs/ledger-proofs-routes.ts";
 import { type McpSignInDeps, mcpSignInRoutes } from "../mcp-sign-in/mcp-sign-in-routes.ts";
 import { type McpRouteDeps, mcpRoutes } from "../mcp/mcp-routes.ts";
 import { type ModelRoutesDeps, modelRoutes } from "../models/models-routes.ts";
@@ -72,6 +74,7 @@ export interface RouteDeps {
   readonly models: ModelRoutesDeps;
   readonly signingKeys: SigningKeys;
   readonly receipts: ReceiptRouteDeps;
+  readonly ledgerProofs: ProofDeps;
   readonly keys: KeyRouteDeps;
   readonly providerKeys: ProviderKeyRouteDeps;
   readonly webhooks: WebhookRouteDeps;
@@ -110,6 +113,7 @@ export function allRoutes(deps: RouteDeps): readonly Route[] {
     ...providerKeyRoutes(deps.providerKeys),
     ...usageRoutes({ db }),
     ...receiptRoutes(deps.receipts),
+    ...ledgerProofRoutes(deps.ledgerProofs),
     ...signingRoutes(deps.signingKeys),
     ...agentSessionRoutes(deps.agentSessions),
     ...webhookRoutes(deps.webhooks),

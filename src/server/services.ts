@@ -16,6 +16,8 @@ import { createNetworkBlocks, type NetworkBlocks } from "../controls/blocks.ts";
 import { createLiveLimits, type LiveLimits } from "../controls/limits.ts";
 import { createEmailWorker, type EmailWorker } from "../email/email-worker.ts";
 import { createSmtpSender } from "../email/smtp.ts";
+import type { ProofDeps } from "../ledger-proofs/find-proof.ts";
+import { createPublishedLog } from "../ledger-proofs/published-log.ts";
 import { GATEWAY_CREDENTIAL } from "../models/models-file.ts";
 import { createOperatorContext } from "../operator/create-operator.ts";
 import type { OperatorContext } from "../operator/page-context.ts";
@@ -33,6 +35,7 @@ import { createBatchServices } from "./batch-services.ts";
 import { type Core, openCore } from "./core.ts";
 import { type AgentPayments, createAgentPayments } from "./create-agent-payments.ts";
 import { paymentOptions } from "./create-discovery-settings.ts";
+import { createLedgerPublication } from "./ledger-publication.ts";
 import { createLedgerVerification, type LedgerVerification } from "./ledger-verification.ts";
 import { createModelCalls, type ModelCalls } from "./model-calls.ts";
 import { createOperatorAlerts, type OperatorAlerts } from "./operator-alerts.ts";
@@ -52,6 +55,7 @@ export interface Services {
   readonly operatorAlerts: OperatorAlerts;
   /** Undefined where the ledger is not verified at an interval. */
   readonly ledgerVerification: LedgerVerification | undefined;
+  readonly ledgerProofs: LedgerProofs;
   readonly sessions: Sessions;
   readonly keptForms: KeptForms;
   /** Undefined where no identity provider is set. */
@@ -99,21 +103,12 @@ export async function createServices(
     identity === undefined ? undefined : createSignIn({ settings: identity, baseUrl, master });
   const sso = createSsoService(config, options, master);
   const claims = createClaims({ master, limits: claimLimits(controls) });
-  const billing = await createBilling({
-    settings: config.billing,
-    db,
-    master,
-    log,
-    now,
-    baseUrl,
-    development,
-    paymentOptions: paymentOptions(config),
-    isSignInDisabled,
-  });
+  const billing = await openBilling(config, options, core, isSignInDisabled);
   const emailLinks = { baseUrl, receiptPath: billing.deps.links.receiptPath };
   const emailWorker = createEmailWorker({ db, log, now, links: emailLinks, send });
   const agentPayments = createAgentPayments(config, { billing: billing.deps, core, now });
   const ledgerVerification = createVerification(config, options, db);
+  const ledgerProofs = createLedgerProofs(config, options, core);
   const alerting = { core, modelCalls, ledgerVerification, controls };
   return {
     core,
@@ -122,6 +117,7 @@ export async function createServices(
     batchRunner,
     files,
     ledgerVerification,
+    ledgerProofs,
     webhooks,
     deliveryWorker,
     auditStreamWorker,
@@ -206,6 +202,46 @@ function createVerification(
   return hours === 0 || runCommand === undefined
     ? undefined
     : createLedgerVerification({ db, log, now, processName, hours, runCommand });
+}
+
+interface LedgerProofs {
+  /** The job; undefined where the settings turn proofs off. */
+  readonly publish: (() => Promise<void>) | undefined;
+  readonly deps: ProofDeps;
+}
+
+function createLedgerProofs(
+  { hasLedgerProofs, processName, baseUrl }: Config,
+  { log, now, runCommand }: ServerOptions,
+  { db, master, signingKeys }: Core,
+): LedgerProofs {
+  const currentKey = signingKeys.current;
+  return {
+    publish: hasLedgerProofs
+      ? createLedgerPublication({ db, master, baseUrl, log, now, processName, runCommand })
+      : undefined,
+    deps: { db, master, log: createPublishedLog({ db, baseUrl, currentKey }) },
+  };
+}
+
+function openBilling(
+  config: Config,
+  { log, now }: ServerOptions,
+  { db, master }: Core,
+  isSignInDisabled: boolean,
+): Promise<Billing> {
+  const { baseUrl, development, billing: settings } = config;
+  return createBilling({
+    settings,
+    db,
+    master,
+    log,
+    now,
+    baseUrl,
+    development,
+    paymentOptions: paymentOptions(config),
+    isSignInDisabled,
+  });
 }
 
 function createOperator(

@@ -31,7 +31,7 @@ export function listSettings(config: Config): readonly Setting[] {
     ...webSearchSettings(config),
     ["POSTERN_TRUSTED_PROXIES", orNone(config.trustedProxies.join(", "))],
     ["OIDC_ISSUER", config.identity?.issuer ?? "not set"],
-    ["POSTERN_CLIENT_DOCUMENTS", config.hasClientDocuments ? "on" : "off"],
+    ["POSTERN_CLIENT_DOCUMENTS", onOrOff(config.hasClientDocuments)],
     ["POSTERN_OPERATORS", config.operators.join(", ")],
     ["POSTERN_OPERATOR_APPROVAL", config.operatorApproval],
     ...limitSettings(limits),
@@ -47,6 +47,7 @@ export function listSettings(config: Config): readonly Setting[] {
       usageRetention === undefined ? "forever" : `${usageRetention.days} days`,
     ],
     ["POSTERN_VERIFY_LEDGER_HOURS", String(config.verifyLedgerHours)],
+    ["POSTERN_LEDGER_PROOFS", onOrOff(config.hasLedgerProofs)],
     ["x402 payments", config.x402 === undefined ? "off" : "on"],
     ["Tempo payments", config.tempo === undefined ? "off" : `on chain ${config.tempo.chainId}`],
     ["STRIPE_NETWORK_ID", config.billing.stripe?.networkId ?? "not set"],
@@ -69,6 +70,10 @@ function webSearchSettings({ webSearch }: Pick<Config, "webSearch">): readonly S
     ["POSTERN_WEB_FETCH", fetchFee === undefined ? "off" : "on"],
     ["POSTERN_WEB_FETCH_USD", fetchFee === undefined ? "-" : usdText(fetchFee)],
   ];
+}
+
+function onOrOff(isOn: boolean): string {
+  return isOn ? "on" : "off";
 }
 
 function limitSettings(limits: Config["limits"]): readonly Setting[] {

@@ -2,7 +2,7 @@
 // The calls before the checkpoint are replaced by one call per key with their sums, so the same checks apply.
 
 import { SYSTEM_ACCOUNTS } from "../ledger/ledger-rows.ts";
-import type { Reader } from "../store/db.ts";
+import type { Reader, Value } from "../store/db.ts";
 import { idConditions, type IdRange, selectUsage } from "../usage/usage-of-account.ts";
 import { type AccountRange, rangeCondition, type SqlPart } from "./account-range.ts";
 import { checkpointsOf, FIRST_CALL_ID } from "./checkpoint.ts";
@@ -86,16 +86,38 @@ export function perAccount(
     return { sql: `select ${columns} from ${sql}`, params };
   }
   const conditions = idConditions(ids);
-  const inRange = conditions.map(({ sql }) => sql).join(" and ");
+  return joinOwners(
+    kind,
+    { table, columns, owners },
+    {
+      sql: conditions.map(({ sql }) => sql).join(" and "),
+      params: conditions.flatMap(({ values }) => values),
+    },
+  );
+}
+
+interface OwnedRows {
+  readonly table: string;
+  readonly columns: string;
+  /** A condition on the column account_id of the wallets. */
+  readonly owners: SqlPart;
+}
+
+/** The rows of each of these accounts that meet a condition. The table needs an index that begins with the account. */
+export function joinOwners<Param extends Value>(
+  kind: Reader["kind"],
+  { table, columns, owners }: OwnedRows,
+  condition: { readonly sql: string; readonly params: readonly Param[] },
+): { readonly sql: string; readonly params: readonly (string | Param)[] } {
   const accounts = `(select account_id as owner from wallet where ${owners.sql}) as owners`;
-  const selected = `select ${columns} from ${table} where account_id = owner and ${inRange}`;
+  const selected = `select ${columns} from ${table} where account_id = owner and ${condition.sql}`;
   return {
     // Without `offset 0`, PostgreSQL would join by reading the whole table.
     sql:
       kind === "postgres"
         ? `select ${columns} from ${accounts} cross join lateral (${selected} offset 0) as rows_of_owner`
-        : `select ${columns} from ${accounts} cross join ${table} on account_id = owner and ${inRange}`,
-    params: [...owners.params, ...conditions.flatMap(({ values }) => values)],
+        : `select ${columns} from ${accounts} cross join ${table} on account_id = owner and ${condition.sql}`,
+    params: [...owners.params, ...condition.params],
   };
 }
 

@@ -108,6 +108,8 @@ const FIRST_HITS: readonly (readonly [query: string, page: string])[] = [
   ["claim", "/docs/claim"],
   ["quote", "/docs/quotes-and-receipts"],
   ["permit2", "/docs/pay-per-call"],
+  ["merkle", "/docs/ledger-proofs"],
+  ["proof of reserves", "/docs/ledger-proofs"],
   ["embeddings", "/docs/api/create-embeddings"],
   ["dropped parameters", "/docs/translation"],
   ["strem", "/docs/guides/streaming"],

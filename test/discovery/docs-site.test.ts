@@ -155,6 +155,7 @@ const TESTED_ELSEWHERE: Readonly<Record<string, string>> = {
   "pay-per-call.md": "test/billing/x402/upto-calls.test.ts, with a chain",
   "x402.md": "test/billing/x402/x402-payments.test.ts, with a chain",
   "mpp.md": "test/billing/mpp, with a chain and a card",
+  "ledger-proofs.md": "test/ledger-proofs/ledger-proofs-routes.test.ts, with a published day",
   "deploy.md": "test/deploy/pages.test.ts",
   "operations.md": "test/deploy/pages.test.ts",
   "upgrading.md": "test/deploy/pages.test.ts",

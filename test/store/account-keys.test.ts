@@ -55,6 +55,8 @@ const GLOBAL_TABLES: Readonly<Record<string, string>> = {
   provider_hour: "sums over all accounts",
   credential_hour: "sums over all accounts",
   signing_key: "public keys of the gateway",
+  ledger_day: "roots over all accounts",
+  ledger_proof_page: "leaves of all accounts, without names",
   secret_check: "of the gateway",
   service_level: "what operators promise about models",
   session: "of a person",

@@ -11,6 +11,7 @@ import { type Command, type ParsedArgs, type CliEnv, usageFault } from "../comma
 import { startProgress } from "../progress.ts";
 import { withStore } from "../with-store.ts";
 import { readAction, ID_FLAG, operationId, REASON_FLAG } from "./admin-flags.ts";
+import { publishLedgerCommand } from "./publish-ledger.ts";
 import { rotateSecretCommand, rotateSigningKeyCommand } from "./rotate-secret.ts";
 import { verifyLedgerCommand } from "./verify-ledger.ts";
 
@@ -39,6 +40,7 @@ export const adminCommands: Readonly<Record<string, Command>> = {
     flags: {},
     run: (args, cli) => withStore(cli, (db) => backupCommand(db, args, cli)),
   },
+  "admin publish-ledger": publishLedgerCommand,
   "admin rotate-secret": rotateSecretCommand,
   "admin rotate-signing-key": rotateSigningKeyCommand,
 };

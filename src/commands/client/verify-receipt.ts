@@ -3,13 +3,11 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { verifyJws } from "../../base/crypto/jws.ts";
-import { arrayIn, type JsonObject, objectIn, parseObject, stringIn } from "../../base/json.ts";
+import type { JsonObject } from "../../base/json.ts";
 import { RECEIPT_TYPE } from "../../receipts/receipt.ts";
-import { type CliEnv, type Command, EXIT_FAILURE, type ParsedArgs } from "../command.ts";
-import { request } from "./gateway-client.ts";
-import { gatewayUrl, URL_FLAG } from "./gateway-url.ts";
-
-const KEYS_PATH = "/.well-known/jwks.json";
+import { type Command, EXIT_FAILURE, type ParsedArgs } from "../command.ts";
+import { URL_FLAG } from "./gateway-url.ts";
+import { KEYS_FLAG, readPublicKeys, readTextFile } from "./public-keys.ts";
 
 export const verifyReceipt: Command = {
   summary: "Verify the signed receipt of a call",
@@ -18,11 +16,7 @@ export const verifyReceipt: Command = {
   positionals: ["receipt"],
   flags: {
     url: URL_FLAG,
-    keys: {
-      type: "string",
-      placeholder: "<file>",
-      description: `A saved copy of ${KEYS_PATH}.`,
-    },
+    keys: KEYS_FLAG,
     request: {
       type: "string",
       placeholder: "<file>",
@@ -36,8 +30,8 @@ export const verifyReceipt: Command = {
   },
   run: async (args, cli) => {
     const [named = ""] = args.positionals;
-    const receipt = (named.includes(".ey") ? named : read(named)).trim();
-    const keys = publicKeysIn(await readKeySet(args, cli));
+    const receipt = (named.includes(".ey") ? named : readTextFile(named)).trim();
+    const keys = await readPublicKeys(args, cli);
     const payload = verifyJws(receipt, RECEIPT_TYPE, (id) => keys.get(id));
     if (payload === undefined) {
       cli.printError("The receipt is not valid: it was changed, or another gateway signed it.");
@@ -51,34 +45,9 @@ export const verifyReceipt: Command = {
   },
 };
 
-async function readKeySet(args: ParsedArgs, cli: CliEnv): Promise<JsonObject> {
-  const file = args.value("keys");
-  if (file === undefined) return await request(gatewayUrl(args, cli), `GET ${KEYS_PATH}`);
-  const keySet = parseObject(read(file));
-  if (keySet === undefined) throw new Error(`${file} is not a JSON Web Key Set.`);
-  return keySet;
-}
-
-function publicKeysIn(keySet: JsonObject): ReadonlyMap<string, string> {
-  const keys = new Map<string, string>();
-  for (const key of arrayIn(keySet["keys"]).map(objectIn)) {
-    const [id, x] = [stringIn(key?.["kid"]), stringIn(key?.["x"])];
-    if (id !== undefined && x !== undefined && key?.["crv"] === "Ed25519") keys.set(id, x);
-  }
-  return keys;
-}
-
 function matches(payload: JsonObject, name: string, args: ParsedArgs): boolean {
   const file = args.value(name);
   if (file === undefined) return true;
   const hash = createHash("sha256").update(readFileSync(file)).digest("hex");
   return payload[`${name}_sha256`] === hash;
-}
-
-function read(file: string): string {
-  try {
-    return readFileSync(file, "utf8");
-  } catch (cause) {
-    throw new Error(`${file} cannot be read: name a file that exists.`, { cause });
-  }
 }

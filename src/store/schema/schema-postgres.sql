@@ -410,6 +410,8 @@ create table transfer (
   primary key (account_id, id)
 );
 
+create index transfer_by_time on transfer (account_id, at);
+
 create table ledger_checkpoint (
   account_id text not null,
   key_id text not null,
@@ -460,6 +462,8 @@ create table usage_record (
   charged_at bigint,
   primary key (account_id, id)
 );
+
+create index usage_record_late on usage_record (account_id, charged_at) where charged_at - created_at > 7200000;
 
 create table refused_call (
   account_id text not null,
@@ -1224,4 +1228,21 @@ create table signing_key (
   number bigint primary key,
   public_key text not null,
   created_at bigint not null
+);
+
+-- ledger-proofs
+
+create table ledger_day (
+  number bigint primary key,
+  day text not null unique,
+  record text not null,
+  published_at bigint not null
+);
+
+create table ledger_proof_page (
+  day text not null,
+  root text not null,
+  page bigint not null,
+  content bytea not null,
+  primary key (day, root, page)
 );

@@ -452,6 +452,8 @@ create table transfer (
   primary key (account_id, id)
 );
 
+create index transfer_by_time on transfer (account_id, at);
+
 -- Sums of verified calls, so that the next verification reads only later ones.
 -- Deleted: when a newer checkpoint of the key exists
 create table ledger_checkpoint (
@@ -507,6 +509,8 @@ create table usage_record (
   charged_at bigint, -- when it was charged; null without a charge
   primary key (id, account_id)
 );
+
+create index usage_record_late on usage_record (account_id, charged_at) where charged_at - created_at > 7200000;
 
 -- Model calls that were refused before a provider was called: free, and bounded per account and day.
 -- Deleted: after 30 days
@@ -1360,3 +1364,24 @@ create table signing_key (
   public_key text not null, -- base64url
   created_at bigint not null
 ) without rowid;
+
+-- ledger-proofs
+
+-- The log of the ledger's roots: a record of each UTC day.
+-- Deleted: never
+create table ledger_day (
+  number bigint primary key, -- place in the log, from 0
+  day text not null unique, -- `2026-11-27`
+  record text not null, -- JSON, as it is hashed
+  published_at bigint not null
+) without rowid;
+
+-- The leaves of the trees of a day, in pages, from which proofs are made.
+-- Deleted: after 31 days
+create table ledger_proof_page (
+  day text not null, -- `2026-11-27`
+  root text not null, -- hash of the tree, so that repeated runs write the same rows
+  page bigint not null, -- number of the page; -1 for the roots of all pages
+  content bytea not null, -- its leaves: position, hash and amount of each
+  primary key (day, root, page)
+);

@@ -162,7 +162,10 @@ const SETTING_SECTIONS: readonly (readonly [title: string, names: RegExp])[] = [
   ["Limits", /^POSTERN_(REQUESTS|OPEN_CALLS|FETCHED_FILES|CONNECTIONS)_/],
   ["Stored responses and usage records", /^POSTERN_(STORE_RESPONSES|RESPONSE_|USAGE_)/],
   ["Data policy", /^POSTERN_(DATA_POLICY|ZDR_PROVIDERS)$/],
-  ["Operators and alerts", /^POSTERN_(OPERATORS|OPERATOR_APPROVAL|ALERT_.*|VERIFY_LEDGER_HOURS)$/],
+  [
+    "Operators and alerts",
+    /^POSTERN_(OPERATORS|OPERATOR_APPROVAL|ALERT_.*|VERIFY_LEDGER_HOURS|LEDGER_PROOFS)$/,
+  ],
   ["Email", /^POSTERN_(SMTP_URL|EMAIL_FROM)$/],
   [
     "Purchases and receipts",

@@ -90,6 +90,7 @@ export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
     "agent-sessions",
   ],
   verification: ["base", "store", "ledger", "usage"],
+  "ledger-proofs": ["base", "store", "http", "ledger", "usage", "verification"],
   console: [
     "base",
     "store",
@@ -146,6 +147,7 @@ export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
     "ledger",
     "signing",
     "receipts",
+    "ledger-proofs",
     "activity",
     "controls",
     "usage",
@@ -192,6 +194,7 @@ export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
     "models",
     "signing",
     "receipts",
+    "ledger-proofs",
     "ledger",
     "usage",
     "people",
@@ -228,6 +231,7 @@ export const READ_LAW: Readonly<Record<string, readonly string[]>> = {
   responses: ["usage", "ledger"],
   "account-data": ["ledger", "accounts", "responses", "batches", "billing"],
   verification: ["usage", "ledger", "service-levels", "accounts", "billing"],
+  "ledger-proofs": ["usage", "ledger"],
   operator: [
     "usage",
     "ledger",
@@ -239,7 +243,6 @@ export const READ_LAW: Readonly<Record<string, readonly string[]>> = {
     "responses",
     "batches",
   ],
-  server: ["ledger"],
   commands: ["usage", "ledger", "keys"],
 };
 

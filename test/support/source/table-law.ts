@@ -63,6 +63,7 @@ export const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
   operator: ["operator_session", "operator_request", "open_circuits"],
   server: ["secret_check"],
   signing: ["signing_key"],
+  "ledger-proofs": ["ledger_day", "ledger_proof_page"],
 };
 
 /** Says for every table what is erased of a closed account, so it writes the tables of others. */

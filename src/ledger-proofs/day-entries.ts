@@ -1,0 +1,101 @@
+// Reads the balance entries of accounts since a time, and what they changed. An entry belongs to the UTC day of its time.
+// A call is an entry when it is settled, so a call that is open at midnight is one of the next day.
+
+import { minIdAt } from "../base/id.ts";
+import { type Nano, toNano } from "../base/money/money.ts";
+import { DAY_MS, HOUR_MS } from "../base/time.ts";
+import { callTransfers, readChargedCall } from "../ledger/call-charges.ts";
+import { bucketAccount, type Transfer } from "../ledger/ledger-rows.ts";
+import { integer, type Reader, type Row, text } from "../store/db.ts";
+import { selectUsage } from "../usage/usage-of-account.ts";
+import type { SqlPart } from "../verification/account-range.ts";
+import { joinOwners } from "../verification/check-tables.ts";
+
+export interface Period {
+  readonly day: string;
+  readonly from: number;
+  /** Exclusive. */
+  readonly to: number;
+}
+
+export type Entry = Omit<Transfer, "memo">;
+
+/** Calls that were charged later than this are in the index usage_record_late, whose condition has the same number. */
+const LATE = "charged_at - created_at > 7200000";
+/** The id of a call is from before its other times: it may have waited in the queue. */
+const CHARGED_AFTER_MAX_MS = 3 * HOUR_MS;
+const CALL_COLUMNS = "id, account_id, promo_nano, paid_nano, overrun_nano, charged_at";
+const TRANSFER_COLUMNS =
+  "account_id, id, from_account, to_account, cast(amount as text) as amount, kind, ref, at";
+
+export function periodOf(day: string): Period {
+  const from = Date.parse(`${day}T00:00:00Z`);
+  return { day, from, to: from + DAY_MS };
+}
+
+interface TimeRange {
+  readonly from: number;
+  /** Exclusive. */
+  readonly to?: number;
+}
+
+/** The entries of these accounts in a time range, each account's in the order of their ids. */
+export async function readEntries(
+  reader: Reader,
+  owners: SqlPart,
+  { from, to = Number.MAX_SAFE_INTEGER }: TimeRange,
+): Promise<ReadonlyMap<string, readonly Entry[]>> {
+  const accounts = { sql: owners.sql, values: owners.params };
+  const firstId = minIdAt("req", Math.max(0, from - CHARGED_AFTER_MAX_MS));
+  const before = to === Number.MAX_SAFE_INTEGER ? undefined : minIdAt("req", to);
+  const calls = selectUsage(reader.kind, CALL_COLUMNS, accounts, { from: firstId, before });
+  const times = [from, to];
+  const late = joinOwners(
+    reader.kind,
+    { table: "usage_record", columns: CALL_COLUMNS, owners },
+    { sql: `charged_at >= ? and charged_at < ? and ${LATE}`, params: times },
+  );
+  const moved = joinOwners(
+    reader.kind,
+    { table: "transfer", columns: TRANSFER_COLUMNS, owners },
+    { sql: "at >= ? and at < ?", params: times },
+  );
+  const rows = [
+    ...(await reader.all(calls.sql, calls.values)),
+    ...(await reader.all(late.sql, late.params)).filter((row) => text(row, "id") < firstId),
+  ];
+  const entries = rows
+    .flatMap((row) => readChargedCall(row) ?? [])
+    .flatMap(callTransfers)
+    .filter(({ at }) => at >= from && at < to)
+    .concat((await reader.all(moved.sql, moved.params)).map(toEntry))
+    .toSorted(byId);
+  return Map.groupBy(entries, ({ accountId }) => accountId);
+}
+
+function byId(one: Entry, other: Entry): number {
+  return one.id < other.id ? -1 : one.id > other.id ? 1 : 0;
+}
+
+/** By how much an entry changed the balance of its account: its two buckets, and not its debt. */
+function changeOf({ accountId, from, to, amount }: Entry): Nano {
+  const buckets = new Set([bucketAccount(accountId, "promo"), bucketAccount(accountId, "paid")]);
+  return (buckets.has(to) ? amount : 0n) - (buckets.has(from) ? amount : 0n);
+}
+
+export function sumOfChanges(entries: readonly Entry[]): Nano {
+  return entries.reduce((sum, entry) => sum + changeOf(entry), 0n);
+}
+
+function toEntry(row: Row): Entry {
+  return {
+    id: text(row, "id"),
+    accountId: text(row, "account_id"),
+    from: text(row, "from_account"),
+    to: text(row, "to_account"),
+    amount: toNano(row["amount"]),
+    kind: text(row, "kind"),
+    ref: text(row, "ref"),
+    at: integer(row, "at"),
+  };
+}
