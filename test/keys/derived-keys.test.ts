@@ -5,6 +5,7 @@ import { createHmac } from "node:crypto";
 import path from "node:path";
 import * as fc from "fast-check";
 import { type Caveats, deriveKey } from "../../examples/derived-keys/derive-key.ts";
+import { createBatch, postBatch, waitForEnd } from "../batches/batch-harness.ts";
 import { call, textAt, valueAt } from "../spec/api-client.ts";
 import {
   type Gateway,
@@ -302,6 +303,43 @@ describe.each(["sqlite", "postgres"] as const)("a derived key on %s", (store) =>
       403,
       expect.stringContaining("session_limit_usd"),
     ]);
+  });
+
+  test("holds all of a batch under its cap, and runs nothing of it once an ancestor has ended", async () => {
+    const content = "[[sim: tokens=20]] go";
+    const body = { model: "sim/echo", max_tokens: 40, messages: [{ role: "user", content }] };
+    const { body: quoted } = await call(gateway, "POST /v1/quote", { key: account.key, body });
+    const most = Number(textAt(quoted, "cost_usd_max"));
+    const items = (count: number, more = {}) =>
+      Array.from({ length: count }, (_, index) => ({
+        custom_id: `${index}`,
+        body: { ...body, ...more },
+      }));
+    const lead = deriveKey(account.key, { usd: (most * 30).toFixed(9) });
+    const worker = deriveKey(lead, { usd: (most * 3).toFixed(9) });
+    const sender = (key: string) => ({
+      ...account,
+      headers: { ...account.headers, authorization: `Bearer ${key}` },
+    });
+    const large = await postBatch(gateway, sender(worker), { requests: items(4) });
+    expect([large.status, valueAt(large.json, "error.code")]).toEqual([403, "key_limit_reached"]);
+    const fitting = await createBatch(gateway, sender(worker), items(3));
+    await waitForEnd(gateway, account, fitting["id"]);
+    const spent = await keyRecord(await idOf(worker));
+    expect(Number(valueAt(spent, "spent_usd"))).toBeGreaterThan(0);
+    expect(Number(valueAt(spent, "spent_usd"))).toBeLessThanOrEqual(most * 3);
+    expect((await postBatch(gateway, sender(worker), { requests: items(3) })).status).toBe(403);
+    const other = deriveKey(lead, { usd: (most * 20).toFixed(9) });
+    const created = await createBatch(gateway, sender(other), items(20));
+    await call(gateway, `DELETE /v1/keys/${await idOf(lead)}`, { key: account.key });
+    const ended = await waitForEnd(gateway, account, created["id"]);
+    const counts = ended["request_counts"] as { completed: number; failed: number; total: number };
+    expect(counts.completed + counts.failed).toBe(20);
+    const [wallet] = await gateway.server.db.all(
+      "select cast(held as text) as held from wallet where account_id = ?",
+      [account.id],
+    );
+    expect(wallet?.["held"]).toBe("0");
   });
 
   test("is listed with its spend in the tree below each key above it", async () => {

@@ -317,6 +317,19 @@ describe.each(STORE_KINDS)("a token of an issuer on %s", (store) => {
     expect((await self(await tokenOf(audience))).status).toBe(401);
   });
 
+  test("a key that the issuer withdrew verifies nothing after an hour", async () => {
+    const { audience } = await keyFor();
+    const tokenNow = () => tokenOf(audience);
+    expect((await self(await tokenNow())).status).toBe(200);
+    const stolen = pair.privateKey;
+    issuer.keys = [(await newKeyPair()).jwk].map((jwk) => ({ ...jwk, kid: "two" }));
+    clock += 59 * 60_000;
+    expect((await self(await tokenNow())).status).toBe(200);
+    clock += 2 * 60_000;
+    expect((await self(await tokenOf(audience, {}, {}, stolen))).status).toBe(401);
+    expect((await self(await tokenOf(audience, {}, { kid: undefined }, stolen))).status).toBe(401);
+  });
+
   test("an issuer that no key names gets no request", async () => {
     const elsewhere = startIssuer();
     elsewhere.keys = [pair.jwk];

@@ -8,7 +8,7 @@ import { usdText } from "../../base/money/money.ts";
 import { DAY_MS, utcDay } from "../../base/time.ts";
 import type { FormError } from "../../http/pages/page-response.ts";
 import { MODEL_CALL_SCOPES } from "../../http/scopes.ts";
-import { NewCredential, toCredentialSettings } from "../../keys/key-credential.ts";
+import { toCredentialSettings } from "../../keys/key-credential.ts";
 import { POLICY_SCHEMA } from "../../keys/key-record.ts";
 import type { KeySettings } from "../../keys/key-settings.ts";
 import type { Key } from "../../keys/key.ts";
@@ -127,13 +127,7 @@ export function parseIdentity({
   oidc_subject: subject = "",
 }: KeyFormValues): KeySettings["credential"] {
   if (issuer.trim() === "" && subject.trim() === "") return undefined;
-  const credential = { type: "oidc", issuer: issuer.trim(), subject: subject.trim() } as const;
-  const parsed = NewCredential.safeParse(credential);
-  if (parsed.success) return toCredentialSettings(parsed.data);
-  const isIssuer = parsed.error.issues.some(({ path }) => path.includes("issuer"));
-  throw isIssuer
-    ? invalid("oidc_issuer", "Enter the URL of the issuer, as in the `iss` of its tokens.")
-    : invalid("oidc_subject", "Enter the `sub` that the tokens have.");
+  return toCredentialSettings({ type: "oidc", issuer: issuer.trim(), subject: subject.trim() });
 }
 
 function scopesOf(access: string | undefined): KeySettings["scopes"] {
@@ -216,9 +210,15 @@ function parseLastDay(lastDay: string): number | null {
   return startsAt + DAY_MS;
 }
 
+/** The inputs of fields that have other names in the API. */
+const INPUTS: Readonly<Record<string, KeyField>> = {
+  expires_at: "last_day",
+  "credential.issuer": "oidc_issuer",
+  "credential.subject": "oidc_subject",
+};
+
 /** The error that the form shows beside its field. */
 export function keyFormError({ field, message }: FormError): KeyFormError {
-  const name =
-    field === "expires_at" ? "last_day" : field === "credential.subject" ? "oidc_subject" : field;
+  const name = INPUTS[field ?? ""] ?? field;
   return { field: FIELD_NAMES.find((each) => each === name), message };
 }
