@@ -23,7 +23,7 @@ const REASON_MAX = 120;
 
 /** Reasons that do not rule out a transfer: submitted but not confirmed, or submitted by another party. */
 const UNCLEAR_REASONS =
-  /pending|nonce_already_used|invalid_nonce|simulation_failed|transaction_failed|transaction_state|transfer_event|unexpected|timeout/;
+  /pending|nonce_already_used|transaction_failed|transaction_state|transfer_event|unexpected|timeout/;
 
 export interface FacilitatorOptions {
   readonly url: string;

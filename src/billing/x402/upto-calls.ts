@@ -10,12 +10,11 @@ import { ceilingRequirementsFor, parseCeilingHeader, unitsForCharge } from "./up
 import type { MeteredPayment } from "./upto-payment-rows.ts";
 import {
   authorize,
-  closeCall,
+  endCall,
   paymentHeaders,
   receiptOf,
   resumeSoon,
   SETTLE_MS,
-  settleAmount,
   type UptoDeps,
 } from "./upto-payments.ts";
 import { paymentRequiredHeader } from "./x402-messages.ts";
@@ -142,7 +141,7 @@ function openCall(upto: UptoDeps, { signal }: WalletCall, payment: MeteredPaymen
     leave,
     finish: async () => {
       try {
-        return await settleAmount(upto, await closeCall(upto, payment), true);
+        return await endCall(upto, payment);
       } catch (cause) {
         return logFailure(cause);
       } finally {

@@ -156,17 +156,21 @@ export interface Exposure {
   readonly hasLost: boolean;
 }
 
-/** With the fees. `since` is from when on lost payments count. */
+/** With the fees. Lost payments count from a time on. */
 export async function readExposure(
   reader: Reader,
-  { payer, since }: { readonly payer: string; readonly since: number },
+  {
+    payer,
+    riskSince,
+    lostSince,
+  }: { readonly payer: string; readonly riskSince: number; readonly lostSince: number },
 ): Promise<Exposure> {
   const row = await reader.get(
     `select cast(coalesce(sum(case when state <> 'lost' or created_at > ? then amount_nano else 0 end), 0) as text) as at_risk,
        cast(coalesce(sum(case when payer = ? and state <> 'lost' then amount_nano else 0 end), 0) as text) as of_payer,
-       coalesce(sum(case when payer = ? and state = 'lost' then 1 else 0 end), 0) as lost
+       coalesce(sum(case when payer = ? and state = 'lost' and created_at > ? then 1 else 0 end), 0) as lost
      from metered_payment where state in ('open', 'due', 'lost')`,
-    [since, payer, payer],
+    [riskSince, payer, payer, lostSince],
   );
   if (row === undefined) throw new Error("a sum without a row");
   return {

@@ -45,6 +45,8 @@ const LATE_RETRY_MS = MINUTE_MS;
 const EXPIRY_GRACE_MS = 2 * MINUTE_MS;
 /** For this long before its deadline, a signature is only settled: calls are ended. */
 export const SETTLE_MS = 2 * MINUTE_MS;
+/** How long a wallet is refused after a loss. */
+const REFUSED_MS = 30 * DAY_MS;
 const BATCH_MAX = 50;
 
 export interface UptoDeps {
@@ -128,7 +130,8 @@ async function insertOpen(
   const accountId = existing ?? (await upto.openAccount(tx, payer, at));
   // Payments of one wallet wait for each other here.
   const { owed } = await lockBalance(tx, accountId);
-  const { atRisk, ofPayer, hasLost } = await readExposure(tx, { payer, since: at - DAY_MS });
+  const since = { riskSince: at - DAY_MS, lostSince: at - REFUSED_MS };
+  const { atRisk, ofPayer, hasLost } = await readExposure(tx, { payer, ...since });
   if (hasLost || owed > 0n)
     return { kind: "refused", reason: "an earlier call of this wallet could not be settled" };
   const ceiling = nanoOfUnits(required, decimals);
@@ -143,15 +146,27 @@ async function insertOpen(
   return { kind: "authorized", payment: inserted };
 }
 
-/** After the call has ended: returns the rest of its credit, and says what is to be settled. Idempotent. */
-export async function closeCall(upto: UptoDeps, { id }: MeteredPayment): Promise<MeteredPayment> {
+/** After the call has ended. Only what closes the call settles it at once; anything later resumes it with its lease. */
+export async function endCall(upto: UptoDeps, payment: MeteredPayment): Promise<MeteredPayment> {
+  const { closed, isFirst } = await closeCall(upto, payment);
+  return isFirst ? await settleAmount(upto, closed, true) : closed;
+}
+
+interface ClosedCall {
+  readonly closed: MeteredPayment;
+  /** False if the call was closed before. */
+  readonly isFirst: boolean;
+}
+
+/** Returns the rest of the credit, and says what is to be settled. */
+async function closeCall(upto: UptoDeps, { id }: MeteredPayment): Promise<ClosedCall> {
   const { db, now, paymentTerms } = upto;
   const { accountId, requestId } = await requirePayment(upto, id);
   const call = await upto.findCall(accountId, requestId);
   return await db.write(async (tx) => {
     await lockBalance(tx, accountId);
     const payment = await lockMeteredPayment(tx, id);
-    if (payment.state !== "open") return payment;
+    if (payment.state !== "open") return { closed: payment, isFirst: false };
     // No call costs more than its credit; if one did, the wallet would not pay it.
     const charge = minNano(call?.charge ?? 0n, payment.credit);
     const { decimals } = paymentTerms.token;
@@ -163,12 +178,13 @@ export async function closeCall(upto: UptoDeps, { id }: MeteredPayment): Promise
     await postPayment(tx, movement(payment, { kind: "capture", at, amounts: fee }));
     const state = amount === 0n ? "released" : "due";
     const dueAt = state === "due" ? at + LEASE_MS : null;
-    return await updateMeteredPayment(tx, payment, { state, charge, amount, dueAt });
+    const change = { state, charge, amount, dueAt } as const;
+    return { closed: await updateMeteredPayment(tx, payment, change), isFirst: true };
   });
 }
 
 /** Settles the amount. Only if it was never tried before is a refusal final: otherwise the first attempt may have succeeded. */
-export async function settleAmount(
+async function settleAmount(
   upto: UptoDeps,
   payment: MeteredPayment,
   isFirst: boolean,
@@ -228,7 +244,7 @@ async function resume(upto: UptoDeps, payment: MeteredPayment): Promise<void> {
         requestId,
         accountId,
       ])) !== undefined;
-    if (!isOpen) await settleAmount(upto, await closeCall(upto, payment), true);
+    if (!isOpen) await endCall(upto, payment);
     return;
   }
   const found = await chain.findSettlement(signed, unitsOf(upto, payment), createdAt);

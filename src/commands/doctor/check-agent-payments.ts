@@ -43,7 +43,7 @@ export async function checkTempo({ tempo, development }: Config): Promise<readon
 }
 
 async function checkFacilitator(x402: X402Config): Promise<Finding> {
-  const { facilitatorUrl, facilitatorKey, network } = x402;
+  const { facilitatorUrl, facilitatorKey, network, uptoRiskMax } = x402;
   const hint =
     "Set X402_FACILITATOR_URL to a facilitator that does, and X402_FACILITATOR_KEY if it needs one.";
   try {
@@ -55,16 +55,20 @@ async function checkFacilitator(x402: X402Config): Promise<Finding> {
         : { headers: { authorization: `Bearer ${facilitatorKey.reveal()}` } }),
     });
     const { kinds } = Supported.parse(await readJson(response));
-    const settles = kinds.some(
-      (kind) =>
-        kind.x402Version === 2 &&
-        kind.scheme === "exact" &&
-        (kind.network === network || kind.network === "eip155:*"),
+    const schemes = uptoRiskMax > 0n ? ["exact", "upto"] : ["exact"];
+    const missing = schemes.filter(
+      (scheme) =>
+        !kinds.some(
+          (kind) =>
+            kind.x402Version === 2 &&
+            kind.scheme === scheme &&
+            (kind.network === network || kind.network === "eip155:*"),
+        ),
     );
-    return settles
+    return missing.length === 0
       ? { status: "ok", check: CHECK, message: `the facilitator settles payments on ${network}` }
       : fail(
-          `the facilitator at ${new URL(facilitatorUrl).origin} does not settle payments on ${network}`,
+          `the facilitator at ${new URL(facilitatorUrl).origin} does not settle payments${missing.includes("exact") ? "" : " of the scheme upto"} on ${network}`,
           hint,
         );
   } catch {

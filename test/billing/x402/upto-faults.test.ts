@@ -336,6 +336,18 @@ describe.each(STORE_KINDS)("upto with faults on %s", (store) => {
         expect((await paymentsOf()).map(({ state }) => state)).toEqual(["lost"]);
       });
 
+    test("gets no whole reply if it cancels the nonce meanwhile", async () => {
+      const header = await sign({ nonce: 77n });
+      facilitator.onStep = (step) => {
+        if (step === "settle") facilitator.chain.cancelPermit(wallet.address, 77n);
+      };
+      const reply = await call(header);
+      expect(reply.status).toBe(402);
+      expect(reply.text).not.toContain("the sim can say");
+      expect((await call(await sign())).status).toBe(402);
+      expect((await paymentsOf()).map(({ state }) => state)).toEqual(["lost"]);
+    });
+
     test("has read its stream, which ends with the refusal, and gets no further call", async () => {
       facilitator.onStep = (step) =>
         step === "settle" ? facilitator.chain.drain(wallet.address) : undefined;

@@ -136,6 +136,8 @@ interface TestChain {
   readonly unitsOf: (address: string) => bigint;
   /** Lets Permit2 move the owner's tokens, as `approve` does. */
   readonly approve: (address: string, units?: bigint) => void;
+  /** Uses a nonce at Permit2, as its owner can. */
+  readonly cancelPermit: (address: Hex, nonce: bigint) => void;
   /** Moves tokens to another wallet. */
   readonly drain: (address: string) => void;
   /** In cents. */
@@ -434,6 +436,7 @@ function createTestToken(): TestToken {
       approve: (address, units = 1n << 255n) => {
         allowances.set(address.toLowerCase(), units);
       },
+      cancelPermit: (address, nonce) => used.add(permitKey(address, nonce)),
       drain: (address) => {
         balances.set(address.toLowerCase(), 0n);
       },
