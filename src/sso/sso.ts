@@ -66,7 +66,7 @@ export function createSso(deps: SsoDeps): Sso {
       const endpoint = {
         callbackPath: `${ssoPath(accountId)}/callback`,
         cookie: "postern_sso",
-        path: "/signin/sso",
+        path: "/",
         binding: `postern_sso|${connection.id}`,
       };
       const signIn = createSignIn({ settings, baseUrl, master, endpoint, fetch });

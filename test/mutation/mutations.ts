@@ -1515,6 +1515,75 @@ const SERVICE_LEVELS: readonly Mutation[] = [
   ),
 ];
 
+const SINGLE_SIGN_ON: readonly Mutation[] = [
+  ...of(
+    "src/sso/sso-routes.ts",
+    ["sso/sso"],
+    [
+      [
+        "an issuer signs in addresses outside of the workspace's domains",
+        "if ((await findWorkspaceOfEmail(tx, identity.email)) !== accountId)",
+        'if (identity.email === "")',
+      ],
+    ],
+  ),
+  ...of(
+    "src/sso/domains.ts",
+    ["sso/domains"],
+    [
+      [
+        "a domain is verified by the record of another workspace",
+        "found.trim() === recordValue({ token })",
+        'found.trim().startsWith(recordValue({ token: "" }))',
+      ],
+    ],
+  ),
+  ...of(
+    "src/accounts/sso-identity.ts",
+    ["sso/sso"],
+    [
+      [
+        "a person of one workspace's issuer joins another workspace",
+        "if (only === undefined || only === accountId) return;",
+        'if (only !== "") return;',
+      ],
+    ],
+  ),
+  ...of(
+    "src/accounts/members.ts",
+    ["sso/sso"],
+    [
+      [
+        "a session without single sign-on opens a workspace that requires it",
+        "membership === undefined || membership.needsSso ? undefined",
+        "membership === undefined ? undefined",
+      ],
+    ],
+  ),
+  ...of(
+    "src/scim/apply-directory.ts",
+    ["scim/scim"],
+    [
+      [
+        "a deactivated user stays a member",
+        "if (!user.active) return await removePerson(tx, act, personId);",
+        "if (!user.active) return;",
+      ],
+    ],
+  ),
+  ...of(
+    "src/webhooks/audit-streams.ts",
+    ["webhooks/audit-stream"],
+    [
+      [
+        "the header of an audit log stream is sent to another URL",
+        "const kept = isSame ? before.sealed : null;",
+        "const kept = before?.sealed ?? null;",
+      ],
+    ],
+  ),
+];
+
 export const MUTATIONS: readonly Mutation[] = [
   ...LEDGER,
   ...SETTLEMENTS,
@@ -1528,4 +1597,5 @@ export const MUTATIONS: readonly Mutation[] = [
   ...STOPS,
   ...ACCOUNTS,
   ...CREDENTIALS,
+  ...SINGLE_SIGN_ON,
 ];
