@@ -9,7 +9,12 @@ const LIST_PAGE_DEFAULT = 100;
 
 const Names = z.string().max(1_000).optional();
 
-export const ResourceQuery = z.object({ attributes: Names, excludedAttributes: Names });
+const SELECTION = {
+  attributes: Names.meta({ description: "Only these attributes, separated by commas." }),
+  excludedAttributes: Names.meta({ description: "All but these attributes." }),
+};
+
+export const ResourceQuery = z.object(SELECTION);
 
 export const ListQuery = z.object({
   filter: z.string().max(1_000).optional().meta({
@@ -21,8 +26,7 @@ export const ListQuery = z.object({
     .int()
     .optional()
     .meta({ description: `At most ${LIST_PAGE_MAX}; ${LIST_PAGE_DEFAULT} by default.` }),
-  attributes: Names,
-  excludedAttributes: Names,
+  ...SELECTION,
 });
 
 /** RFC 7644 §3.4.2.4: smaller values count as 1, and a negative `count` as 0. */
