@@ -94,6 +94,7 @@ export interface Config extends processes.ProcessConfig, ModelConfig, AgentPayme
     readonly databaseUrl?: Secret;
     readonly poolSize: number;
     readonly commit: Durability;
+    readonly hasCreditLeases: boolean;
     readonly dataDir: string;
   };
   readonly secret?: Secret;
@@ -192,6 +193,11 @@ export const SETTINGS: Readonly<
     description:
       "`disk`: charges are synced before a reply ends. `os_cache`: they are not, so that the last ones can be lost with the machine, at your cost.",
   },
+  POSTERN_CREDIT_LEASES: {
+    defaultValue: "on",
+    description:
+      "PostgreSQL only. `on`: a process reserves credits for the next calls of a busy key, at most 1 USD, so that these calls do not wait for the database. `off`: each call waits for its own hold.",
+  },
   ...SECRET_SETTINGS,
   POSTERN_KEY_PREFIX: { defaultValue: "pst", description: "The prefix of API keys." },
   POSTERN_VENDOR: {
@@ -272,6 +278,7 @@ const EnvironmentSchema = z.object({
   POSTERN_COMMIT: z
     .enum(["disk", "os_cache"], { error: "must be disk or os_cache" })
     .default("disk"),
+  POSTERN_CREDIT_LEASES: z.enum(["on", "off"], { error: "must be on or off" }).default("on"),
   ...SECRET_ENVIRONMENT,
   POSTERN_KEY_PREFIX: z
     .string()
@@ -404,6 +411,7 @@ function buildConfig(
       dataDir: env.POSTERN_DATA_DIR,
       poolSize: env.POSTERN_DATABASE_POOL_SIZE,
       commit: env.POSTERN_COMMIT,
+      hasCreditLeases: env.POSTERN_CREDIT_LEASES === "on",
       ...(env.DATABASE_URL === undefined ? {} : { databaseUrl: secret(env.DATABASE_URL) }),
     },
     ...(env.POSTERN_SECRET === undefined ? {} : { secret: secret(env.POSTERN_SECRET) }),

@@ -8,6 +8,7 @@ import { newIdAfter } from "../base/id.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
 import { policyText } from "../http/key-policy.ts";
 import { insertKeySpend } from "../ledger/ledger-rows.ts";
+import { recallLeases } from "../ledger/recall-leases.ts";
 import {
   type Db,
   type Reader,
@@ -242,6 +243,7 @@ async function replaceSecret(
   { id, raw, formerUntil, hash, secretId, chainReference, chainSecret }: NewSecret,
 ): Promise<Key> {
   const { accountId, now } = act;
+  await recallLeases(tx, accountId);
   const before = await lockKey(tx, accountId, id, now);
   assertNotRevoked(before);
   // Its text would make the key again, with a limit of its own.
@@ -384,6 +386,7 @@ export async function listKeysBy(
 /** Changes only the given settings; null removes one. */
 export async function changeKey(tx: Tx, act: Act, id: string, change: KeySettings): Promise<Key> {
   const { accountId, now } = act;
+  await recallLeases(tx, accountId);
   const before = await lockKey(tx, accountId, id, now);
   assertNotRevoked(before);
   const merged = {
@@ -454,6 +457,7 @@ export async function lockKey(tx: Tx, accountId: string, id: string, now: number
 /** Permanent and idempotent. */
 export async function revokeKey(tx: Tx, act: Act, id: string): Promise<Key> {
   const { accountId, now } = act;
+  await recallLeases(tx, accountId);
   const revoked = await tx.run(
     "update api_key set revoked_at = ? where id = ? and account_id = ? and revoked_at is null",
     [now, id, accountId],

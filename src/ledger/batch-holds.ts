@@ -45,7 +45,7 @@ export async function holdBatch(tx: Tx, request: HoldRequest): Promise<BatchHold
   const { id, expiresAt } = request;
   const { amount } = outcome;
   await insertHolds(tx, [
-    { id, accountId, keyId, amount, process: "", epoch: 0, createdAt: now, expiresAt },
+    { id, accountId, keyId, amount, process: "", epoch: 0, createdAt: now, expiresAt, calls: 0 },
   ]);
   await updateWallets(tx, new Map([[accountId, wallet]]));
   await updateKeySpends(tx, [{ accountId, keyId, keySpend }]);

@@ -16,16 +16,8 @@ import {
   type BudgetState,
   addBudgetSpend,
 } from "./budget-rules.ts";
-
-/** Tolerated difference between the clocks of processes. */
-const CLOCK_SKEW_MAX_MS = 10_000;
-
-export interface KeyRateLimit {
-  readonly intervalMs: number;
-  readonly burst: number;
-  /** Whether replies say what is left of it. */
-  readonly isTold?: true;
-}
+import type { LeaseShare, LeaseState } from "./credit-lease.ts";
+import { countArrivals, type KeyRateLimit, rateLimitWaitMs } from "./rate-limit-rules.ts";
 
 export interface HoldRequest {
   readonly id: string;
@@ -46,6 +38,8 @@ export interface HoldRequest {
   /** What the caller knows of the key. It may be some seconds old, so the hold is refused if the key has changed since. */
   readonly restrictions?: KeyRestrictions | undefined;
   readonly session?: SessionRequest | undefined;
+  /** Whether other rows name the hold by the id of its call, so that it must not be a part of a lease. */
+  readonly needsRow?: boolean;
 }
 
 /** The session of a call. */
@@ -73,6 +67,8 @@ export type HoldOutcome =
       readonly limit?: Nano;
       /** Set if the wallet has enough paid credit to be a customer's; unknown for a hold of zero. */
       readonly isPaying?: true;
+      /** The row that holds the credits, if the hold is a part of a lease. */
+      readonly leaseId?: string;
     }
   | { readonly status: "insufficient_credits"; readonly available: Nano; readonly posted: Nano }
   | { readonly status: "frozen"; readonly owed: Nano }
@@ -134,6 +130,8 @@ export interface SettleRequest<UsageRecord> {
   readonly sessionId?: string | undefined;
   /** Set for the last call of an item of a batch. */
   readonly batch?: BatchShare | undefined;
+  /** Set if the call's hold is a part of a lease. */
+  readonly lease?: LeaseShare | undefined;
 }
 
 /** What the hold of a batch has for one of its items. It is released when the item is settled. */
@@ -206,6 +204,10 @@ export interface OpenHold {
   readonly keyId: string;
   readonly amount: Nano;
   readonly sessionId?: string | undefined;
+  /** How many open calls of the key it counts as; 1 by default. */
+  readonly calls?: number;
+  /** Set for a lease. */
+  readonly lease?: LeaseState | undefined;
 }
 
 export interface ChargeSplit {
@@ -265,18 +267,15 @@ export function decideHold(request: HoldRequest, rows: HoldRows): HoldOutcome {
   keySpend.held += outcome.amount;
   keySpend.openCalls += 1;
   if (request.rateLimit === undefined) return outcome;
-  keySpend.theoreticalArrivalAt =
-    Math.max(theoreticalArrival(request.rateLimit, keySpend, request.now), request.now) +
-    request.rateLimit.intervalMs;
+  countArrivals(request.rateLimit, keySpend, { calls: 1, now: request.now });
   return request.rateLimit.isTold === true
     ? { ...outcome, burstFullAt: keySpend.theoreticalArrivalAt }
     : outcome;
 }
 
-type FoundRows = { readonly [R in "wallet" | "keySpend" | "key"]: NonNullable<HoldRows[R]> } & Pick<
-  HoldRows,
-  "session"
->;
+export type FoundRows = {
+  readonly [R in "wallet" | "keySpend" | "key"]: NonNullable<HoldRows[R]>;
+} & Pick<HoldRows, "session">;
 
 /** Refuses a call whatever it costs. */
 function refusalOf(
@@ -308,33 +307,16 @@ function sessionLimitOf(
   return minNano(limit, limitMax);
 }
 
-function hasChanged(key: KeyRules, known: KeyRestrictions | undefined): boolean {
+export function hasChanged(key: KeyRules, known: KeyRestrictions | undefined): boolean {
   return known !== undefined && (key.policy !== known.policy || key.scopes !== known.scopes);
-}
-
-function rateLimitWaitMs(rateLimit: KeyRateLimit, keySpend: KeySpend, now: number): number {
-  return (
-    theoreticalArrival(rateLimit, keySpend, now) -
-    rateLimit.intervalMs * (rateLimit.burst - 1) -
-    now
-  );
-}
-
-// A clock that ran ahead, or a slower rate limit, may have left an arrival time far in the future. A rejection writes
-// nothing, so the key would be blocked until then: instead, its next call is admitted and counts from now.
-function theoreticalArrival(
-  { intervalMs, burst }: KeyRateLimit,
-  { theoreticalArrivalAt }: KeySpend,
-  now: number,
-): number {
-  const furthest = now + intervalMs * burst;
-  return theoreticalArrivalAt > furthest + CLOCK_SKEW_MAX_MS
-    ? furthest - intervalMs
-    : Math.min(theoreticalArrivalAt, furthest);
 }
 
 /** What accounts with less cause changes nothing for others: cents would buy any number of accounts. */
 const PAYING_MIN = 5n * NANO_PER_USD;
+
+export function isPayingWallet({ paid }: Pick<Wallet, "paid">): boolean {
+  return paid >= PAYING_MIN;
+}
 
 function decideAmount(
   request: HoldRequest,
@@ -346,7 +328,7 @@ function decideAmount(
   const available = availableOf(wallet);
   const at = chargeTime(request.now, wallet, keySpend);
   const keyRemaining = remainingKeyLimit(key, keySpend, at, request.amount);
-  const isPaying = wallet.paid >= PAYING_MIN;
+  const isPaying = isPayingWallet(wallet);
   const minimum = (isPaying ? request.payingMinimum : undefined) ?? request.minimum;
   const wanted = firstPart(request);
   const needed = minNano(minimum ?? wanted, wanted);
@@ -383,7 +365,7 @@ function decideAmount(
 }
 
 /** What is held at first. */
-function firstPart({ amount, upfront = amount }: HoldRequest): Nano {
+export function firstPart({ amount, upfront = amount }: HoldRequest): Nano {
   return minNano(upfront, amount);
 }
 
@@ -437,7 +419,7 @@ function chargeTime(now: number, { budget }: Wallet, { spent }: KeySpend): numbe
 
 /** `hold` is undefined if it was swept, `key` if the key does not exist. */
 export interface SettleRows {
-  readonly hold: OpenHold | undefined;
+  readonly hold: Pick<OpenHold, "amount"> | undefined;
   readonly wallet: Wallet;
   readonly keySpend: KeySpend;
   readonly key: KeyRules | undefined;

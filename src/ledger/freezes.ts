@@ -1,8 +1,9 @@
 // Freezes: an account cannot make calls while it is closing, while the operator has frozen it, or while it owes a debt.
-// A hold reads all of them from the locked wallet row, so no call starts after a freeze is committed.
+// A hold reads all of them from the locked wallet row, and leases are recalled, so no call starts after the write that sets one.
 
 import { type Nano, toNano } from "../base/money/money.ts";
 import { type Reader, textOrNull, type Tx, integerOrNull } from "../store/db.ts";
+import { recallLeases } from "./recall-leases.ts";
 
 export type Freeze =
   | {
@@ -35,6 +36,7 @@ export async function setFreeze(
   accountId: string,
   freeze: { readonly at: number; readonly reason: string } | null,
 ): Promise<void> {
+  if (freeze !== null) await recallLeases(tx, accountId);
   await tx.run("update wallet set frozen_at = ?, frozen_reason = ? where account_id = ?", [
     freeze?.at ?? null,
     freeze?.reason ?? null,
@@ -44,5 +46,6 @@ export async function setFreeze(
 
 /** The caller must have locked the wallet row. */
 export async function setClosing(tx: Tx, accountId: string, at: number | null): Promise<void> {
+  if (at !== null) await recallLeases(tx, accountId);
   await tx.run("update wallet set closing_at = ? where account_id = ?", [at, accountId]);
 }

@@ -14,7 +14,8 @@ import {
   integerOrNull,
 } from "../store/db.ts";
 import type { Budget } from "./budget-rules.ts";
-import type { KeyRules, OpenHold, KeySpend, Wallet } from "./decide.ts";
+import { LEASE_STATE, type LeaseState } from "./credit-lease.ts";
+import { type KeyRules, type OpenHold, type KeySpend, type Wallet } from "./decide.ts";
 
 /** The operator's ledger accounts. The two buckets of a wallet are `<account>:promo` and `<account>:paid`. */
 export const SYSTEM_ACCOUNTS = {
@@ -73,6 +74,8 @@ const HOLD_COLUMNS: readonly Column[] = [
   "created_at:bigint",
   "expires_at:bigint",
   "session_id:text",
+  "calls:bigint",
+  "lease:bigint",
 ];
 
 const WALLET_COLUMNS: readonly Column[] = [
@@ -161,14 +164,28 @@ export function insertHolds(tx: Tx, holds: readonly NewHold[]): Promise<void> {
     hold.createdAt,
     hold.expiresAt,
     hold.sessionId ?? null,
+    hold.calls ?? 1,
+    hold.lease ?? null,
   ]);
   return tx.insertMany("hold", HOLD_COLUMNS, rows);
 }
 
-const HOLD_AMOUNT_COLUMNS: readonly Column[] = ["account_id:text", "id:text", "amount:bigint"];
+const HOLD_AMOUNT_COLUMNS: readonly Column[] = [
+  "account_id:text",
+  "id:text",
+  "amount:bigint",
+  "calls:bigint",
+  "lease:bigint",
+];
 
 export function updateHoldAmounts(tx: Tx, holds: Iterable<OpenHold>): Promise<void> {
-  const rows = Array.from(holds, ({ accountId, id, amount }): Value[] => [accountId, id, amount]);
+  const rows = Array.from(holds, ({ accountId, id, amount, calls = 1, lease = null }): Value[] => [
+    accountId,
+    id,
+    amount,
+    calls,
+    lease,
+  ]);
   return tx.updateMany("hold", HOLD_AMOUNT_COLUMNS, rows, 2);
 }
 
@@ -307,7 +324,9 @@ export function toKeyRules(row: Row): KeyRules {
   };
 }
 
-export const OPEN_HOLD_COLUMNS = "id, account_id, key_id, amount, session_id";
+export const SWEPT_HOLD_COLUMNS = "id, account_id, key_id, amount, session_id";
+/** The columns that `toOpenHold` reads. */
+export const OPEN_HOLD_COLUMNS = `${SWEPT_HOLD_COLUMNS}, calls, lease`;
 
 export function toOpenHold(row: Row): OpenHold {
   return {
@@ -316,5 +335,15 @@ export function toOpenHold(row: Row): OpenHold {
     keyId: text(row, "key_id"),
     amount: toNano(row["amount"]),
     sessionId: textOrNull(row, "session_id") ?? undefined,
+    calls: integer(row, "calls"),
+    lease: toLeaseState(integerOrNull(row, "lease")),
   };
+}
+
+function toLeaseState(value: number | null): LeaseState | undefined {
+  return Object.values(LEASE_STATE).find((state) => state === value);
+}
+
+export function toSweptHold(row: Row): OpenHold {
+  return toOpenHold({ ...row, calls: 0, lease: null });
 }

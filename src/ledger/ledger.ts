@@ -22,6 +22,7 @@ import {
 } from "./commit/batch.ts";
 import { createGroupCommit, type Deferral } from "./commit/group-commit.ts";
 import type { BufferedDb } from "./commit/hold-buffer.ts";
+import { createCreditLeases, type CreditLeaseDeps, type CreditLeases } from "./credit-leases.ts";
 import type {
   HoldOutcome,
   HoldRequest,
@@ -43,7 +44,7 @@ import { moveDebt } from "./payments/payments.ts";
 
 export interface Ledger<UsageRecord> {
   readonly hold: (request: HoldRequest) => Promise<HoldOutcome>;
-  /** Decides a hold from cached rows; undefined if rows must be read first. */
+  /** Decides a hold from cached rows, or on a lease; undefined if rows must be read first. */
   readonly tryHoldSync: (request: HoldRequest) => HoldOutcome | undefined;
   /** Holds more for an open call. */
   readonly raise: (request: RaiseRequest) => Promise<RaiseOutcome>;
@@ -52,6 +53,8 @@ export interface Ledger<UsageRecord> {
   readonly deferredSettlements: () => readonly SettleRequest<UsageRecord>[];
   /** For a call that still runs: its hold is kept for another lifetime. */
   readonly extendHold: (id: string) => void;
+  /** Returns the credits that are reserved for the next calls. */
+  readonly returnLeases: () => void;
   /** The number of operations that wait for their commit. */
   readonly queueDepth: () => number;
   /** Whether the store was unavailable at the last commit. */
@@ -74,6 +77,8 @@ export interface LedgerDeps<UsageRecord> {
   readonly writeRecords: WriteRecords<UsageRecord>;
   readonly deferral?: SettlementDeferral<UsageRecord> | undefined;
   readonly scheduleTopUps?: ScheduleTopUps;
+  /** Set where holds of busy keys may be decided in memory, on leases: only on PostgreSQL. */
+  readonly leases?: Pick<CreditLeaseDeps, "now" | "busyHolds"> | undefined;
 }
 
 /** Settlements that cannot be committed soon, because the store is unavailable or the rows are locked. */
@@ -99,6 +104,7 @@ export function createLedger<UsageRecord>({
   writeRecords,
   deferral,
   scheduleTopUps,
+  leases: leaseOptions,
 }: LedgerDeps<UsageRecord>): Ledger<UsageRecord> {
   const context = { process, epoch, writeRecords, scheduleTopUps };
   const commit: Commit<UsageRecord> = async (operations, hasShortLockTimeout) => {
@@ -109,14 +115,16 @@ export function createLedger<UsageRecord>({
           durabilityOf(operations, settlementDurability),
         )
       ).outcomes;
-    const { outcomes } = await db.write(
+    const readAt = leases?.moment();
+    const batch = await db.write(
       async (tx) => {
         if (hasShortLockTimeout) await setShortLockTimeout(tx);
         return applyBatch(tx, operations, context);
       },
       durabilityOf(operations, settlementDurability),
     );
-    return outcomes;
+    if (readAt !== undefined) leases?.applyBatch(operations, batch.leases, readAt);
+    return batch.outcomes;
   };
   const deferred = new Map<string, SettleRequest<UsageRecord>>();
   const group = createGroupCommit<LedgerOperation<UsageRecord>, LedgerOutcome>(
@@ -130,40 +138,101 @@ export function createLedger<UsageRecord>({
       deferral: deferral && deferralOf(deferral, ownHolds, deferred),
     },
   );
+  // The outcome has the kind of its operation.
+  const submitHold = (request: HoldRequest): Promise<HoldOutcome> =>
+    group.submit({ kind: "hold", request }, "new") as Promise<HoldOutcome>;
+  const leases =
+    leaseOptions === undefined || ownHolds === undefined
+      ? undefined
+      : createCreditLeases({
+          db,
+          process,
+          epoch,
+          ownHolds,
+          ...leaseOptions,
+          submit: (operation) => group.submit(operation, "new"),
+        });
   return {
     // Not `async`: every call passes here twice, and each promise has a cost.
     hold: (request) => {
       if (isNegative(request))
         return Promise.reject(new Error(`hold ${request.id} has a negative amount`));
-      // The outcome has the kind of its operation.
-      return group.submit({ kind: "hold", request }, "new") as Promise<HoldOutcome>;
+      return leases === undefined
+        ? submitHold(request)
+        : holdBesideLeases(leases, submitHold, request);
     },
     // While commits fail, only a queued operation can find out whether the store works again.
     tryHoldSync: (request) => {
       if (isNegative(request) || group.isFailing()) return undefined;
+      if (leases !== undefined) return leases.tryHold(request);
       const outcome = holdBuffer?.tryHoldSync(request, context);
       if (outcome?.status === "held") ownHolds?.addOpen(request.id);
       return outcome;
     },
-    // The outcome has the kind of its operation.
-    raise: (request) => group.submit({ kind: "raise", request }, "new") as Promise<RaiseOutcome>,
+    raise: (request) =>
+      leases?.raise(request) ??
+      // The outcome has the kind of its operation.
+      (group.submit({ kind: "raise", request }, "new") as Promise<RaiseOutcome>),
     settle: (request) => {
       if (request.cost < 0n || request.cost > MAX_NANO)
         return Promise.reject(
           new Error(`settle ${request.id} has an invalid cost: ${request.cost}`),
         );
+      const lease = leases?.shareOf(request.id) ?? request.lease;
+      if (leases !== undefined && lease !== undefined) {
+        if (isRelease(request)) {
+          leases.release(request.id);
+          return Promise.resolve(RELEASED);
+        }
+        const leased = { ...request, lease };
+        ownHolds?.addSettlement(leased);
+        // The outcome has the kind of its operation.
+        return group.submit({ kind: "settle", request: leased }, "owed") as Promise<SettleOutcome>;
+      }
       ownHolds?.removeOpen(request.id);
       // SQLite loses no commits.
       if (holdBuffer === undefined) ownHolds?.addSettlement(request);
       // The outcome has the kind of its operation.
-      return group.submit({ kind: "settle", request }, "owed") as Promise<SettleOutcome>;
+      const settled = group.submit({ kind: "settle", request }, "owed") as Promise<SettleOutcome>;
+      leases?.removeOwnHold(request.id);
+      return settled;
     },
     deferredSettlements: () => [...deferred.values()],
-    extendHold: (id) => ownHolds?.extend(id),
+    extendHold: (id) => {
+      ownHolds?.extend(id);
+      leases?.extend(id);
+    },
+    returnLeases: () => leases?.closeAll(),
     queueDepth: group.queueDepth,
     isFailing: group.isFailing,
     idle: group.idle,
   };
+}
+
+function isRelease({ record, cost }: SettleRequest<unknown>): boolean {
+  return record === undefined && cost === 0n;
+}
+
+const RELEASED: SettleOutcome = { status: "settled", charged: 0n, overrun: 0n, late: false };
+
+/** Leases must not be the reason for a refusal: they are recalled, and the hold is tried again. */
+async function holdBesideLeases(
+  leases: CreditLeases,
+  submitHold: (request: HoldRequest) => Promise<HoldOutcome>,
+  request: HoldRequest,
+): Promise<HoldOutcome> {
+  let outcome = await submitHold(request);
+  if (isHeldByOthers(outcome) && (await leases.recall(request.accountId)))
+    outcome = await submitHold(request);
+  if (outcome.status === "held") leases.addOwnHold(request, outcome.amount);
+  return outcome;
+}
+
+function isHeldByOthers(outcome: HoldOutcome): boolean {
+  if (outcome.status === "insufficient_credits") return outcome.posted > outcome.available;
+  if (outcome.status === "key_limit") return outcome.held > 0n;
+  if (outcome.status === "budget") return outcome.blocked.held > 0n;
+  return outcome.status === "too_many_calls";
 }
 
 type Commit<UsageRecord> = (
@@ -226,6 +295,11 @@ function compensationFor<UsageRecord>({
   kind,
   request,
 }: LedgerOperation<UsageRecord>): LedgerOperation<UsageRecord> | undefined {
+  if (kind === "take_lease") {
+    const { id, accountId, keyId, now } = request;
+    const returned = { id, accountId, keyId, keep: { amount: 0n, calls: 0 }, unusedArrivals: 0 };
+    return { kind: "return_lease", request: { ...returned, rateLimit: undefined, now } };
+  }
   if (kind !== "hold") return undefined;
   const { id, accountId, keyId, now, session } = request;
   const sessionId = session?.id;

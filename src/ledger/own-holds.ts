@@ -19,6 +19,8 @@ export interface OwnHolds<UsageRecord> {
   readonly findSettlement: (id: string) => SettleRequest<UsageRecord> | undefined;
   /** Forgets the older half of the settlements. */
   readonly forgetOlder: () => void;
+  /** The settlements of calls on leases since the call before the last one: no hold tells that the store lost one. */
+  readonly takeLeased: () => readonly SettleRequest<UsageRecord>[];
 }
 
 /** `shrink` removes the parts of a record that are too large to keep. */
@@ -30,6 +32,8 @@ export function createOwnHolds<UsageRecord>(
   // Two halves, because deleting the oldest entries of a map one by one costs more than everything else here.
   let newer = new Map<string, SettleRequest<UsageRecord>>();
   let older = newer;
+  let leased: SettleRequest<UsageRecord>[] = [];
+  let leasedBefore: SettleRequest<UsageRecord>[] = [];
   const forgetOlder = (): void => {
     older = newer;
     newer = new Map();
@@ -46,7 +50,9 @@ export function createOwnHolds<UsageRecord>(
       const { id, record } = request;
       if (newer.size >= SETTLEMENTS_MAX / 2) forgetOlder();
       const kept = record === undefined ? undefined : shrink(record);
-      newer.set(id, kept === undefined || kept === record ? request : { ...request, record: kept });
+      const small = kept === undefined || kept === record ? request : { ...request, record: kept };
+      newer.set(id, small);
+      if (request.lease !== undefined && leased.length < SETTLEMENTS_MAX) leased.push(small);
     },
     isOpen: (id) => open.has(id),
     extend: (id) => {
@@ -55,5 +61,11 @@ export function createOwnHolds<UsageRecord>(
     takeExtension: (id) => extended.delete(id),
     findSettlement: (id) => newer.get(id) ?? older.get(id),
     forgetOlder,
+    takeLeased: () => {
+      const taken = [...leasedBefore, ...leased];
+      leasedBefore = leased;
+      leased = [];
+      return taken;
+    },
   };
 }

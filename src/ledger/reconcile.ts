@@ -4,6 +4,8 @@
 
 import { MINUTE_MS } from "../base/time.ts";
 import { type Db, integer, isLocked, type Row, text } from "../store/db.ts";
+import type { LeaseShare } from "./credit-lease.ts";
+import type { SettleRequest } from "./decide.ts";
 import type { Ledger } from "./ledger.ts";
 import type { OwnHolds } from "./own-holds.ts";
 import { releaseHolds } from "./sweep.ts";
@@ -24,7 +26,7 @@ export interface ReconcileDeps<UsageRecord> {
   readonly ledger: Pick<Ledger<UsageRecord>, "settle">;
   readonly ownHolds: Pick<
     OwnHolds<UsageRecord>,
-    "isOpen" | "takeExtension" | "findSettlement" | "forgetOlder"
+    "isOpen" | "takeExtension" | "findSettlement" | "forgetOlder" | "takeLeased"
   >;
   readonly process: string;
   readonly epoch: number;
@@ -74,10 +76,39 @@ export function createHoldReconciler<UsageRecord>(
       startedAt - (observed.get(text(row, "id"))?.firstSeenAt ?? startedAt) >
       integer(row, "lifetime_ms");
     const { settledAgain, unknown } = await settleAgain(deps, rows.filter(hasNoCall));
+    const settledLeased = await settleLostLeased(deps);
     const expired = rows.filter((row) => !hasNoCall(row) && isExpired(row));
-    return { settledAgain, released: await releaseUnlocked(db, now(), [...unknown, ...expired]) };
+    return {
+      settledAgain: settledAgain + settledLeased,
+      released: await releaseUnlocked(db, now(), [...unknown, ...expired]),
+    };
   };
 }
+
+/** Settles calls on leases again whose usage records the store has lost. */
+async function settleLostLeased<UsageRecord>({
+  db,
+  ledger,
+  ownHolds,
+}: ReconcileDeps<UsageRecord>): Promise<number> {
+  const settlements = new Map(ownHolds.takeLeased().map((request) => [request.id, request]));
+  const found: SettleRequest<UsageRecord>[] = [];
+  const all = [...settlements.values()];
+  for (let from = 0; from < all.length; from += PAGE) {
+    const page = all.slice(from, from + PAGE);
+    const keys = page.map(({ accountId, id }) => [accountId, id] as const);
+    const rows = await db.write((tx) => tx.readMany("usage_record", "account_id, id", keys, "id"));
+    const recorded = new Set(rows.map((row) => text(row, "id")));
+    found.push(...page.filter(({ id }) => !recorded.has(id)));
+  }
+  // Its share may be that of another call by now, so it is charged to free credits.
+  const outcomes = await Promise.all(
+    found.map((request) => ledger.settle({ ...request, lease: NO_SHARE, refuseUncovered: false })),
+  );
+  return outcomes.filter(({ status }) => status === "settled").length;
+}
+
+const NO_SHARE: LeaseShare = { leaseId: "", share: 0n };
 
 /** Returns the holds whose settlement is not known too. */
 async function settleAgain<UsageRecord>(

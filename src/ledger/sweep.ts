@@ -185,7 +185,7 @@ export async function releaseHolds(tx: Tx, now: number, rows: readonly Row[]): P
     const session = sessionId && sessions.get(sessionKey(hold.accountId, sessionId))?.session;
     if (session) session.held -= hold.amount;
     keySpend.held -= hold.amount;
-    keySpend.openCalls -= 1;
+    keySpend.openCalls -= hold.calls ?? 1;
   }
   await updateWallets(tx, wallets);
   await updateKeySpends(tx, keySpends.values());

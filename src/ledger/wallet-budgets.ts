@@ -17,6 +17,7 @@ import {
   budgetStateOf,
 } from "./budget-rules.ts";
 import { toBudget, toWallet } from "./ledger-rows.ts";
+import { recallLeases } from "./recall-leases.ts";
 import { emitBudgetEvents } from "./threshold-events.ts";
 
 export type BudgetStates = Readonly<Record<BudgetWindow, BudgetState>>;
@@ -50,6 +51,7 @@ export async function setBudgets(
   for (const limit of Object.values(limits))
     if (limit !== null && (limit < 0n || limit > MAX_NANO))
       throw new Error(`invalid budget limit: ${limit}`);
+  await recallLeases(tx, accountId);
   // Every charge of the workspace takes this lock, so the sums of its keys cannot change.
   const [row] = await tx.lockMany("wallet", "account_id", [accountId]);
   if (row === undefined) throw new Error(`account ${accountId} has no wallet`);

@@ -98,7 +98,7 @@ export async function openCore(config: Config, options: CoreOptions): Promise<Co
 }
 
 async function openCoreOn(store: Db, config: Config, options: CoreOptions): Promise<Core> {
-  const { log, now, heartbeatWatchMs: watchMs, isForced = false } = options;
+  const { log, now, heartbeatWatchMs: watchMs, isForced = false, storeWaitMs } = options;
   // Only a store that serves a single process may keep holds in memory.
   const holdBuffer = store.kind === "sqlite" ? bufferHolds(store) : undefined;
   const db = holdBuffer ?? store;
@@ -128,6 +128,7 @@ async function openCoreOn(store: Db, config: Config, options: CoreOptions): Prom
     holdBuffer,
     ownHolds,
     commit: config.store.commit,
+    leases: holdBuffer === undefined && config.store.hasCreditLeases ? { now } : undefined,
     process: config.processName,
     epoch,
     writeRecords: async (tx, records, charges) => {
@@ -138,16 +139,8 @@ async function openCoreOn(store: Db, config: Config, options: CoreOptions): Prom
     scheduleTopUps,
   });
   const keyServices = createKeyServices(config, db, master);
-  const file = config.modelsFile === undefined ? undefined : modelsFileAt(config.modelsFile);
-  const prices = readPriceTable(config.pricesFile);
-  const catalog = createLiveCatalog({
-    now: now(),
-    prices,
-    file,
-    gatewayTools: gatewayToolFees(config),
-  });
+  const catalog = createCatalog(config, now());
   const process = config.processName;
-  const { storeWaitMs } = options;
   const lease = createLease({ db, process, epoch, now, storeWaitMs });
   const reconcileHolds = createHoldReconciler({ db, process, epoch, now, ledger, ownHolds });
   return {
@@ -168,6 +161,16 @@ async function openCoreOn(store: Db, config: Config, options: CoreOptions): Prom
     bodyQuota: createBodyQuota(),
     connectionGuard: createConnectionGuard(config, log),
   };
+}
+
+function createCatalog(config: Config, now: number): LiveCatalog {
+  const { modelsFile, pricesFile } = config;
+  return createLiveCatalog({
+    now,
+    prices: readPriceTable(pricesFile),
+    file: modelsFile === undefined ? undefined : modelsFileAt(modelsFile),
+    gatewayTools: gatewayToolFees(config),
+  });
 }
 
 /** What authenticates the callers: raw keys, derived ones, tokens of issuers and signed requests. */

@@ -36,6 +36,7 @@ async function drain(
   await unlessUnavailable(batchRunner.whenIdle());
   clearTimeout(drainTimer);
   await Promise.all([stopJobs(), deliveryWorker.stop(), auditStreamWorker.stop()]);
+  ledger.returnLeases();
   await ledger.idle();
   await unlessUnavailable(endEpoch());
   await Promise.all([

@@ -106,14 +106,21 @@ export function openPostgres(url: string, options: PostgresOptions = {}): Db {
         inUse -= 1;
       }
     });
+  const reader = readerOn({
+    unsafe: (sql, params) => onPool(({ client }) => send(client, sql, params)),
+  });
   return {
-    ...readerOn({
-      unsafe: (sql, params) => onPool(({ client }) => send(client, sql, params)),
-    }),
-    write: (work, durability) => {
+    ...reader,
+    write: async (work, durability) => {
       const isSynced = syncsEveryCommit || durability !== "os_cache";
       const begin = isSynced ? beginSynced : beginUnsynced;
-      return onPool((pool) => inTransaction(pool, begin, (runner) => work(transactionOn(runner))));
+      let afterCommit: AfterCommit[] = [];
+      const result = await onPool((pool) => {
+        afterCommit = [];
+        return inTransaction(pool, begin, (runner) => work(transactionOn(runner, afterCommit)));
+      });
+      for (const run of afterCommit) await run(reader);
+      return result;
     },
     snapshot: (work) =>
       onPool((pool) =>
@@ -288,7 +295,9 @@ function readerOn(runner: Runner): Reader {
   return { kind: "postgres", all, get: async (sql, params) => (await all(sql, params))[0] };
 }
 
-function transactionOn(runner: Runner): Tx {
+type AfterCommit = (reader: Reader) => Promise<void>;
+
+function transactionOn(runner: Runner, afterCommit: AfterCommit[]): Tx {
   const runMany = async (
     sql: string,
     columns: readonly Column[],
@@ -311,6 +320,7 @@ function transactionOn(runner: Runner): Tx {
     deleteMany: byKeys(deleteStatement, ""),
     lockMany: byKeys(lockStatement),
     readMany: byKeys(readStatement),
+    afterCommit: (run) => void afterCommit.push(run),
   };
 }
 

@@ -128,7 +128,7 @@ export const CHECKS: readonly Check[] = [
   },
   {
     problem: "a key's held amount or open calls do not match its holds",
-    sql: `with sums as (select key_id, sum(amount) as total, sum(case when process = '' then 0 else 1 end) as calls from hold group by key_id)
+    sql: `with sums as (select key_id, sum(amount) as total, sum(calls) as calls from hold group by key_id)
       select spender.key_id, cast(spender.held as text) as held, cast(coalesce(sums.total, 0) as text) as holds,
         cast(spender.open_calls as text) as open_calls, cast(coalesce(sums.calls, 0) as text) as open_holds
       from spender left join sums on sums.key_id = spender.key_id

@@ -1,7 +1,13 @@
 // The store loses settlements of a running process: a standby that was behind is promoted, or a write fails for good.
 
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { createLedger, deposit, type Ledger, startEpoch } from "../../src/ledger/ledger.ts";
+import {
+  createLedger,
+  deposit,
+  type Ledger,
+  type LedgerDeps,
+  startEpoch,
+} from "../../src/ledger/ledger.ts";
 import { createOwnHolds } from "../../src/ledger/own-holds.ts";
 import { createHoldReconciler, type HoldReconciliation } from "../../src/ledger/reconcile.ts";
 import { releaseHolds } from "../../src/ledger/sweep.ts";
@@ -9,6 +15,7 @@ import type { Row, Tx, Value } from "../../src/store/db.ts";
 import { insertUsage } from "../../src/usage/insert-usage.ts";
 import type { UsageRecord } from "../../src/usage/usage.ts";
 import { verifyLedger } from "../../src/verification/verify.ts";
+import { eventually } from "../support/eventually.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { openAccount, promoDeposit, usageRecord } from "./fixtures.ts";
 
@@ -36,10 +43,18 @@ describeEachStore((kind, open) => {
     });
     afterEach(() => store.close());
 
-    async function startProcess(db = store.db): Promise<[Ledger<UsageRecord>, typeof reconcile]> {
+    async function startProcess(
+      db = store.db,
+      more: Pick<LedgerDeps<UsageRecord>, "leases"> = {},
+    ): Promise<[Ledger<UsageRecord>, typeof reconcile]> {
       const identity = { db, process: "p", epoch: await startEpoch(db, "p", now) };
       const ownHolds = createOwnHolds<UsageRecord>();
-      const started = createLedger({ ...identity, ownHolds, writeRecords: insertUsage });
+      const started = createLedger({
+        ...identity,
+        ownHolds,
+        writeRecords: insertUsage,
+        ...more,
+      });
       const clocks = { now: () => now, monotonicNow: () => monotonicMs };
       const deps = { ...identity, ledger: started, ownHolds, ...clocks };
       return [started, createHoldReconciler(deps)];
@@ -103,6 +118,35 @@ describeEachStore((kind, open) => {
       expect(await reconcileFor()).toEqual(NOTHING);
       expect((await verifyLedger(store.db)).problems).toEqual([]);
     });
+
+    if (kind === "postgres")
+      test("settles a call on a lease again whose charge was lost, once", async () => {
+        [ledger, reconcile] = await startProcess(store.db, {
+          leases: { now: () => now, busyHolds: 1 },
+        });
+        let calls = 0;
+        // A lease is taken with the end of another call, and confirmed for half a second.
+        const id = await eventually(async () => {
+          calls += 1;
+          await hold(`c${calls}`);
+          await settle(`c${calls}`, 10n);
+          const next = { id: `leased${calls}`, ...OWNER, amount: 100n, now };
+          const outcome = ledger.tryHoldSync({ ...next, expiresAt: now + LIFETIME_MS });
+          return outcome?.status === "held" && next.id;
+        });
+        await lose(() => settle(id, 70n));
+        const records = (): Promise<readonly Row[]> =>
+          store.db.all("select cost_nano from usage_record where id = ?", [id]);
+        expect(await records()).toEqual([]);
+        expect(await runJob()).toMatchObject({ settledAgain: 1 });
+        expect(await records()).toEqual([{ cost_nano: 70n }]);
+        const row = await store.db.get("select promo from wallet");
+        expect(Number(row?.["promo"])).toBe(1_000 - 10 * calls - 70);
+        expect(await runJob()).toMatchObject({ settledAgain: 0 });
+        ledger.returnLeases();
+        await ledger.idle();
+        expect((await verifyLedger(store.db)).problems).toEqual([]);
+      });
 
     test("charges a reply that was delivered, also if another process has swept its hold since", async () => {
       let onHolds = async (_rows: readonly Row[]): Promise<void> => {};

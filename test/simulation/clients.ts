@@ -7,6 +7,8 @@ import { insertInvoice } from "../../src/billing/invoices/invoices.ts";
 import { applyFact } from "../../src/billing/payments/payment-facts.ts";
 import type { FactKind, PaymentFact } from "../../src/billing/payments/payment-processor.ts";
 import { type Claimer, createClaims } from "../../src/claims/claims.ts";
+import { revokeKey } from "../../src/keys/keys.ts";
+import { setFreeze } from "../../src/ledger/freezes.ts";
 import { deposit } from "../../src/ledger/ledger.ts";
 import { isUnavailable } from "../../src/store/db.ts";
 import { shownNow } from "../claims/shown-now.ts";
@@ -45,6 +47,8 @@ export interface Observations {
   readonly invoices: Map<string, string>;
   /** Errors that a gateway does not expect: it would respond with 500. */
   readonly internalErrors: string[];
+  /** Keys that were revoked and accounts that were frozen, once that was confirmed. */
+  readonly stopped: Set<string>;
   /** The people whom a response named as owner of an account. */
   readonly owners: Map<string, Set<string>>;
 }
@@ -77,6 +81,7 @@ export function emptyObservations(): Observations {
     facts: [],
     invoices: new Map(),
     internalErrors: [],
+    stopped: new Set(),
     owners: new Map(),
   };
 }
@@ -127,6 +132,7 @@ function noteInternalError(
 const FINAL_CODES: ReadonlySet<string> = new Set([
   "insufficient_credits",
   "workspace_frozen",
+  "invalid_api_key",
   "upstream_error",
 ]);
 
@@ -138,31 +144,36 @@ function isFinal(reply: Reply<unknown>): boolean {
 
 /** Makes calls one after another until the end. */
 export async function runCaller(clients: ClientWorld, caller: number, end: number): Promise<void> {
-  const { world, observed, gateways } = clients;
+  const { world, observed } = clients;
   const { random } = world;
+  const { hasLeases } = world;
+  // A lease is for two calls at least.
+  const amount = hasLeases ? AMOUNT / random.pick([2n, 8n, 40n, 40n]) : AMOUNT;
   for (let number = 0; ; number++) {
-    await pause(world, random.integer(6_000));
+    await pause(world, random.integer(hasLeases ? 400 : 6_000));
     if (world.now() > end) return;
     const name = `c${caller}.${number}`;
-    const accountId = random.pick(CALL_ACCOUNTS);
-    const providerMs = random.chance(0.2) ? random.integer(40_000) : random.integer(1_500);
+    const accountId =
+      hasLeases && random.chance(0.8) ? CALL_ACCOUNTS[0] : random.pick(CALL_ACCOUNTS);
+    const isLong = random.chance(hasLeases ? 0.05 : 0.2);
+    const providerMs = isLong ? random.integer(40_000) : random.integer(hasLeases ? 300 : 1_500);
     const plan = {
       accountId,
-      keyId: `${accountId}.key`,
-      amount: AMOUNT,
-      cost: (AMOUNT * BigInt(50 + random.integer(51))) / 100n,
+      keyId: hasLeases && random.chance(0.5) ? `${accountId}.other` : `${accountId}.key`,
+      amount,
+      cost: (amount * BigInt(50 + random.integer(51))) / 100n,
       providerMs,
       parts: 1 + random.integer(4),
       rolls: world.hasRollingHolds,
       providerFails: random.chance(0.05),
-      idempotencyKey: random.chance(0.6) ? name : undefined,
+      idempotencyKey: random.chance(hasLeases ? 0.2 : 0.6) ? name : undefined,
     };
     const work = (gateway: RunningGateway, attempt: number): Promise<string> =>
       serveCall(gateway, { ...plan, id: `req_${name}.${attempt}` });
     // Only a call with a key can be repeated without a second charge.
     const reply =
       plan.idempotencyKey === undefined
-        ? await random.pick(gateways).request((gateway) => work(gateway, 0))
+        ? await gatewayOf(clients, caller).request((gateway) => work(gateway, 0))
         : await sendUntilDone(clients, name, work);
     noteInternalError(observed, name, reply);
     if (reply.status !== "ok") continue;
@@ -173,6 +184,52 @@ export async function runCaller(clients: ClientWorld, caller: number, end: numbe
     const again = await sendUntilDone(clients, name, (gateway) => work(gateway, 1_000));
     if (again.status === "ok") replies.add(again.value);
   }
+}
+
+/** A key is busy, and gets a lease, if its calls meet in one process. */
+function gatewayOf({ world, gateways }: ClientWorld, caller: number): GatewayModel {
+  const own = world.hasLeases ? gateways[caller % gateways.length] : undefined;
+  return own ?? world.random.pick(gateways);
+}
+
+/** Revokes keys, and freezes accounts for a while: no call may start on a lease after either was confirmed. */
+export function runOperators(clients: ClientWorld, spanMs: number): void {
+  for (const accountId of CALL_ACCOUNTS) {
+    void runRevocation(clients, accountId, spanMs);
+    void runFreeze(clients, accountId, spanMs);
+  }
+}
+
+async function runRevocation(
+  clients: ClientWorld,
+  accountId: string,
+  spanMs: number,
+): Promise<void> {
+  const { world, observed } = clients;
+  await pause(world, world.random.integer(spanMs));
+  const id = `${accountId}.other`;
+  const revoked = await sendUntilDone(clients, `revoke ${id}`, ({ db, now }) =>
+    db.write((tx) => revokeKey(tx, actIn(accountId, now()), id)),
+  );
+  if (revoked.status === "ok") observed.stopped.add(id);
+}
+
+async function runFreeze(clients: ClientWorld, accountId: string, spanMs: number): Promise<void> {
+  const { world, observed } = clients;
+  const { random } = world;
+  await pause(world, random.integer(spanMs));
+  const setTo = (name: string, isFrozen: boolean) =>
+    sendUntilDone(clients, `${name} ${accountId}`, ({ db, now }) =>
+      db.write(async (tx) => {
+        await tx.lockMany("wallet", "account_id", [accountId]);
+        await setFreeze(tx, accountId, isFrozen ? { at: now(), reason: "test" } : null);
+      }),
+    );
+  await setTo("freeze", true);
+  observed.stopped.add(accountId);
+  await pause(world, random.integer(5_000));
+  observed.stopped.delete(accountId);
+  await setTo("unfreeze", false);
 }
 
 /** Deposits small amounts, so that accounts are always about to run out. */

@@ -133,7 +133,9 @@ export interface RunningGateway {
   readonly idempotency: Idempotency;
   /** The ids of calls that have not ended. */
   readonly openCalls: Set<string>;
-  readonly onServed: (callId: string, cost: bigint) => void;
+  readonly onServed: (callId: string, cost: bigint, holdId: string) => void;
+  /** Called when a hold was decided on a lease. */
+  readonly onLeased: (call: SimulatedCall) => void;
   readonly onSettling: () => void;
 }
 
@@ -156,7 +158,12 @@ export interface GatewayModelDeps {
   readonly world: World;
   readonly store: StoreModel;
   /** Called when a part of a reply leaves. */
-  readonly onServed: (gateway: GatewayModel, callId: string, cost: bigint) => void;
+  readonly onServed: (
+    gateway: GatewayModel,
+    callId: string,
+    served: { readonly cost: bigint; readonly holdId: string },
+  ) => void;
+  readonly onLeased: (call: SimulatedCall) => void;
 }
 
 export function startGatewayModel(deps: GatewayModelDeps, name: string): GatewayModel {
@@ -207,7 +214,9 @@ export function startGatewayModel(deps: GatewayModelDeps, name: string): Gateway
         });
       }),
   };
-  const onServed = (callId: string, served: bigint): void => deps.onServed(gateway, callId, served);
+  const onServed = (callId: string, cost: bigint, holdId: string): void =>
+    deps.onServed(gateway, callId, { cost, holdId });
+  const { onLeased } = deps;
   const onSettling = (): void => {
     const ms = gateway.freezesAtSettlementMs;
     if (ms === 0) return;
@@ -215,9 +224,11 @@ export function startGatewayModel(deps: GatewayModelDeps, name: string): Gateway
     world.schedule(gateway, world.random.integer(SETTLEMENT_MS), () => gateway.freeze(ms));
   };
   const boot = (): void => {
-    startProcess(gateway, store.dbOf(gateway), () => gateway.kill(RESTART_MS)).then(
+    const { hasLeases } = world;
+    const onFatal = (): void => gateway.kill(RESTART_MS);
+    startProcess(gateway, store.dbOf(gateway), { onFatal, hasLeases }).then(
       (running) => {
-        gateway.running = { ...running, onServed, onSettling };
+        gateway.running = { ...running, onServed, onLeased, onSettling };
       },
       () => gateway.kill(RESTART_MS),
     );
@@ -240,8 +251,8 @@ function simulatorCandidate(): Candidate {
 async function startProcess(
   { name, now }: GatewayModel,
   db: Db,
-  onFatal: () => void,
-): Promise<Omit<RunningGateway, "onServed" | "onSettling">> {
+  { onFatal, hasLeases }: { readonly onFatal: () => void; readonly hasLeases: boolean },
+): Promise<Omit<RunningGateway, "onServed" | "onLeased" | "onSettling">> {
   const epoch = await startEpoch(db, name, now());
   await sweepHolds(db, now());
   const ownHolds = createOwnHolds<SettledCall>();
@@ -250,6 +261,7 @@ async function startProcess(
   const ledger = createLedger<SettledCall>({
     ...identity,
     ownHolds,
+    leases: hasLeases ? { now, busyHolds: 1 } : undefined,
     writeRecords: (tx, records, charges) => writeCallRecords(tx, { records, charges }, idempotency),
   });
   const lease = createLease(identity);
@@ -319,12 +331,14 @@ async function runCall(
   call: SimulatedCall,
   idempotent?: Idempotent,
 ): Promise<string> {
-  const { lease, onServed, onSettling } = gateway;
+  const { lease, onServed, onLeased, onSettling } = gateway;
   const deps = lifecycleDepsOf(gateway);
   const opened = openCallOf(gateway, call, idempotent);
   try {
     const [priced] = opened.candidates;
     const hold = await ensureHold(deps.hold, opened, { priced, remaining: [], isFallback: false });
+    const { rowId = call.id } = hold;
+    if (rowId !== call.id) onLeased(call);
     const whole = hold.isRolling ? costAtLimit(call, hold.limit) : call.cost;
     const held = heldCallOf(opened, hold, whole);
     const roll = hold.isRolling ? startRoll(gateway, held) : undefined;
@@ -336,7 +350,7 @@ async function runCall(
       if (end === "budget") return await cutStream(deps.settle, held, cost);
       if (end !== undefined || (await confirmHold(lease, held)) !== "held")
         return await endStream(deps.settle, held, "shut_down");
-      onServed(call.id, whole);
+      onServed(call.id, whole, rowId);
     }
     if (call.providerFails) {
       await settleFailed(deps.settle, held, PROVIDER_FAILURE);
@@ -345,7 +359,7 @@ async function runCall(
     onSettling();
     if (call.parts > 1) return await endStream(deps.settle, held, "completed");
     await respond(deps.respond, held, WHOLE_REPLY);
-    onServed(call.id, whole);
+    onServed(call.id, whole, rowId);
     return call.id;
   } catch (error) {
     await releaseHold(deps.hold, opened).catch(() => {});

@@ -17,10 +17,18 @@ import {
   PEOPLE,
   runCaller,
   runClaim,
+  runOperators,
   runPayer,
   runSponsor,
 } from "./clients.ts";
-import { type GatewayModel, RESTART_MS, START, startGatewayModel } from "./gateway-model.ts";
+import {
+  type GatewayModel,
+  type GatewayModelDeps,
+  RESTART_MS,
+  type SimulatedCall,
+  START,
+  startGatewayModel,
+} from "./gateway-model.ts";
 import { BALANCE_TABLES, checkBalances, checkEnd, checkWaiting, type Query } from "./invariants.ts";
 import { createStoreEngine, type StoreEngine } from "./store-engine.ts";
 import { createStoreModel, type StoreModel } from "./store-model.ts";
@@ -45,6 +53,8 @@ export interface SimulationResult {
   readonly problems: readonly string[];
   readonly events: number;
   readonly served: number;
+  /** Calls whose hold was decided on a lease. */
+  readonly leased: number;
   /** Equal for two runs of a seed. */
   readonly hash: number;
 }
@@ -162,21 +172,28 @@ function simulate(seed: number, world: World, engine: StoreEngine): SimulationRe
   const observed = emptyObservations();
   // Its acknowledged payments and claims are lost too, so there are none.
   const isPromoted = world.random.chance(0.2);
-  const onServed = (gateway: GatewayModel, callId: string, cost: bigint): void => {
+  const onServed: GatewayModelDeps["onServed"] = (gateway, callId, { cost, holdId }) => {
     observed.costs.set(callId, cost);
     const { interruptions } = gateway;
     observed.servers.set(callId, () => gateway.interruptions === interruptions);
     if (isPromoted) return;
     const rows = query(
       "select id from hold where id = ? union select id from usage_record where id = ?",
-      [callId, callId],
+      [holdId, callId],
     );
     if (rows.length === 0) problems.add(`${callId} was served without a hold or a charge`);
   };
   const store = createStoreModel({ world, engine, onCommit });
   insertFixtures(world, store);
+  let leased = 0;
+  const onLeased = ({ id, accountId, keyId }: SimulatedCall): void => {
+    leased += 1;
+    for (const stopped of [accountId, keyId])
+      if (observed.stopped.has(stopped))
+        problems.add(`${id} began on a lease after ${stopped} was stopped`);
+  };
   const gateways = Array.from({ length: GATEWAYS }, (_, index) =>
-    startGatewayModel({ world, store, onServed }, `p${index}`),
+    startGatewayModel({ world, store, onServed, onLeased }, `p${index}`),
   );
   const clients: ClientWorld = { world, gateways, observed };
   const begin = world.now();
@@ -190,6 +207,7 @@ function simulate(seed: number, world: World, engine: StoreEngine): SimulationRe
       void runPayer(clients, payer, FAULTS_MS);
     for (let claim = 0; claim < 4; claim++) void runClaim(clients, FAULTS_MS);
   }
+  if (world.hasLeases && !isPromoted) runOperators(clients, FAULTS_MS);
   const simulation = { world, store, gateways, engine, query, observed };
   scheduleFaults(simulation, begin + FAULTS_MS);
   if (isPromoted)
@@ -211,6 +229,8 @@ function simulate(seed: number, world: World, engine: StoreEngine): SimulationRe
   // The key of a call whose hold was lost is taken over later.
   if (!isPromoted) for (const problem of checkWaiting(observed, false)) problems.add(problem);
   runUntilQuiet(world, ABANDONED_KEYS_MS, isQuiet);
+  for (const row of query("select id from hold where lease is not null"))
+    problems.add(`${text(row, "id")} is a lease without calls`);
   const isSurvivor = (id: string): boolean => observed.servers.get(id)?.() ?? false;
   if (isPromoted)
     for (const id of observed.served.keys()) if (!isSurvivor(id)) observed.lostCalls.add(id);
@@ -230,6 +250,7 @@ function simulate(seed: number, world: World, engine: StoreEngine): SimulationRe
     problems: [...problems],
     events: world.events(),
     served: observed.served.size,
+    leased,
     hash: world.hash(),
   };
 }
@@ -246,7 +267,10 @@ function findStaleHolds(
       if (running === undefined || frozenUntil > world.now()) return [];
       const { epoch, openCalls, ledger } = running;
       if (ledger.queueDepth() > 0) return [];
-      const rows = query("select id from hold where process = ? and epoch = ?", [name, epoch]);
+      const rows = query("select id from hold where process = ? and epoch = ? and lease is null", [
+        name,
+        epoch,
+      ]);
       return rows.map((row) => text(row, "id")).filter((id) => !openCalls.has(id));
     });
   // Faults end just now.
@@ -279,11 +303,13 @@ function scheduleFaults(simulation: Simulation, end: number): void {
 /** Accounts with credit for a few calls at a time. */
 function insertFixtures(world: World, store: StoreModel): void {
   const db = store.dbOf(OUTSIDE);
+  // With leases, some accounts are busy until the end.
+  const credit = (world.hasLeases ? world.random.pick([3n, 10n, 100n]) : 3n) * AMOUNT;
   world.schedule(undefined, 0, () => {
     void db.write(async (tx) => {
       for (const id of CLAIMED_ACCOUNTS) await insertAccount(tx, id);
-      for (const id of CALL_ACCOUNTS)
-        await deposit(tx, promoDeposit(`d.${id}`, id, 3n * AMOUNT, START));
+      for (const id of CALL_ACCOUNTS) await deposit(tx, promoDeposit(`d.${id}`, id, credit, START));
+      if (world.hasLeases) for (const id of CALL_ACCOUNTS) await insertKey(tx, `${id}.other`, id);
       for (const id of PEOPLE)
         await tx.run(
           "insert into person (id, issuer, subject, email, created_at, signed_in_at) values (?, 'https://id.example', ?, ?, ?, ?)",
@@ -300,12 +326,15 @@ async function insertAccount(tx: Tx, id: string): Promise<void> {
     START,
   ]);
   await openWallet(tx, id);
-  const keyId = `${id}.key`;
+  await insertKey(tx, `${id}.key`, id);
+}
+
+async function insertKey(tx: Tx, keyId: string, accountId: string): Promise<void> {
   await tx.run(
     "insert into api_key (id, account_id, hash, prefix, last4, created_at) values (?, ?, ?, 'pst', '0000', ?)",
-    [keyId, id, keyId, START],
+    [keyId, accountId, keyId, START],
   );
-  await insertKeySpend(tx, keyId, id, START);
+  await insertKeySpend(tx, keyId, accountId, START);
 }
 
 /** For the migrations. */

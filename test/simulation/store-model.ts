@@ -58,6 +58,8 @@ interface Session {
   cause: unknown;
 }
 
+type AfterCommit = (reader: Reader) => Promise<void>;
+
 /** Settles a promise in the process that waits for it, unless that has died since. */
 type Reply = (settle: () => void) => void;
 
@@ -192,7 +194,11 @@ export function createStoreModel({ world, engine, onCommit }: StoreModelDeps): S
       });
     });
 
-  const runTransaction = async <T>(actor: Actor, work: (tx: Tx) => Promise<T>): Promise<T> => {
+  const runTransaction = async <T>(
+    actor: Actor,
+    work: (tx: Tx) => Promise<T>,
+    afterCommit: AfterCommit[],
+  ): Promise<T> => {
     const session: Session = {
       tx: engine.begin(),
       actor,
@@ -215,7 +221,10 @@ export function createStoreModel({ world, engine, onCommit }: StoreModelDeps): S
       }
     };
     try {
-      const result = await work(transactionOn(session, engine, guarded));
+      const result = await work({
+        ...transactionOn(session, engine, guarded),
+        afterCommit: (run) => void afterCommit.push(run),
+      });
       if (failure !== undefined) throw failure.cause;
       failure = { cause: new Error("the transaction is over") };
       await commit(session);
@@ -258,12 +267,25 @@ export function createStoreModel({ world, engine, onCommit }: StoreModelDeps): S
     }
   };
 
+  const readerOf = (actor: Actor): Reader => ({
+    kind: "postgres",
+    all: (sql, params = []) => read(actor, sql, params),
+    get: async (sql, params = []) => (await read(actor, sql, params))[0],
+  });
+  const write = async <T>(actor: Actor, work: (tx: Tx) => Promise<T>): Promise<T> => {
+    let afterCommit: AfterCommit[] = [];
+    const result = await withRetry(() => {
+      afterCommit = [];
+      return runTransaction(actor, work, afterCommit);
+    });
+    for (const run of afterCommit) await run(readerOf(actor));
+    return result;
+  };
+
   return {
     dbOf: (actor) => ({
-      kind: "postgres",
-      all: (sql, params = []) => read(actor, sql, params),
-      get: async (sql, params = []) => (await read(actor, sql, params))[0],
-      write: (work) => withRetry(() => runTransaction(actor, work)),
+      ...readerOf(actor),
+      write: (work) => write(actor, work),
       snapshot: () => Promise.reject(new Error("a simulated store has no snapshots")),
       backup: () => Promise.reject(new Error("a simulated store has no backups")),
       close: () => Promise.resolve(),

@@ -23,10 +23,14 @@ interface WorldRandom {
 
 /** Earlier seeds were found without rolling holds, and repeat exactly. */
 const ROLLING_FROM_SEED = 1_000;
+/** The same, without leases. */
+const LEASES_FROM_SEED = 1_000_000;
 
 export interface World {
   /** Whether the holds of streams grow with their replies. */
   readonly hasRollingHolds: boolean;
+  /** Whether gateways decide holds on leases. */
+  readonly hasLeases: boolean;
   readonly random: WorldRandom;
   /** Milliseconds since the start. */
   readonly now: () => number;
@@ -81,6 +85,7 @@ export function createWorld(seed: number): World {
   };
   const world: World = {
     hasRollingHolds: seed >= ROLLING_FROM_SEED,
+    hasLeases: seed >= LEASES_FROM_SEED,
     random,
     now: () => time,
     schedule,

@@ -172,6 +172,8 @@ export interface Hold {
   readonly isPaying: boolean;
   /** The term of the lease in which the hold was last known to exist. */
   leaseTerm: number;
+  /** The row that holds the credits; that of the call by default. */
+  readonly rowId?: string | undefined;
   /** Set for a key with a rate limit of its own. */
   readonly rateLimitHeaders?: Readonly<Record<string, string>>;
 }

@@ -1,21 +1,21 @@
 // Applies a batch of holds and settlements in one transaction: lock the rows, decide in memory, write the outcome.
 
-import type { AccountKey, Tx } from "../../store/db.ts";
-import {
-  type ThresholdCrossing,
-  collectCrossings,
-  type ScheduleTopUps,
-} from "../balance-thresholds.ts";
-import { type BudgetThresholdCrossing, crossedBudgetThresholds } from "../budget-rules.ts";
+import { minNano } from "../../base/money/money.ts";
+import type { Tx } from "../../store/db.ts";
+import { collectCrossings, type ScheduleTopUps } from "../balance-thresholds.ts";
+import { crossedBudgetThresholds } from "../budget-rules.ts";
 import {
   type BatchCharges,
-  type ChargedCall,
   insertCallTransfers,
   readChargedCall,
   sumByHour,
 } from "../call-charges.ts";
 import {
-  type ChargeSplit,
+  type LeaseOutcome,
+  type ReturnLeaseRequest,
+  type TakeLeaseRequest,
+} from "../credit-lease-rules.ts";
+import {
   decideHold,
   decideRaise,
   decideSettle,
@@ -28,18 +28,18 @@ import {
   type SettleOutcome,
   type SettleRequest,
 } from "../decide.ts";
-import { crossedKeyAlerts, type KeyAlert } from "../key-alerts.ts";
-import {
-  type AccountKeySpend,
-  insertHolds,
-  type BufferedWallet,
-  type NewHold,
-  updateHoldAmounts,
-  updateKeySpends,
-  updateWallets,
-} from "../ledger-rows.ts";
+import { crossedKeyAlerts } from "../key-alerts.ts";
+import { insertHolds, updateHoldAmounts, updateKeySpends, updateWallets } from "../ledger-rows.ts";
 import { type AccountSession, sessionKey, writeSessions } from "../session-rows.ts";
 import { emitBalanceEvents, emitBudgetEvents, emitKeyAlerts } from "../threshold-events.ts";
+import {
+  applyReturnLease,
+  applyTakeLease,
+  hasChangedRow,
+  NO_LEASES,
+  settleLease,
+  viewLeases,
+} from "./apply-leases.ts";
 import {
   addBufferedHold,
   type AppliedBatch,
@@ -48,13 +48,18 @@ import {
   newHold,
 } from "./hold-buffer.ts";
 import { lockRows, type LockedRows } from "./lock-rows.ts";
+import { emptyWrites, markTouched, type PendingWrites } from "./pending-writes.ts";
 
 export type LedgerOperation<UsageRecord> =
   | { readonly kind: "hold"; readonly request: HoldRequest }
   | { readonly kind: "raise"; readonly request: RaiseRequest }
-  | { readonly kind: "settle"; readonly request: SettleRequest<UsageRecord> };
+  | { readonly kind: "settle"; readonly request: SettleRequest<UsageRecord> }
+  | { readonly kind: "take_lease"; readonly request: TakeLeaseRequest }
+  /** `amount` is that of the lease, with what a call on it needs. */
+  | { readonly kind: "raise_lease"; readonly request: RaiseRequest }
+  | { readonly kind: "return_lease"; readonly request: ReturnLeaseRequest };
 
-export type LedgerOutcome = HoldOutcome | RaiseOutcome | SettleOutcome;
+export type LedgerOutcome = HoldOutcome | RaiseOutcome | SettleOutcome | LeaseOutcome;
 
 /** Writes usage records with what their calls were charged, in the transaction of the charges. */
 export type WriteRecords<UsageRecord> = (
@@ -70,28 +75,6 @@ export interface BatchContext<UsageRecord> {
   readonly scheduleTopUps?: ScheduleTopUps | undefined;
 }
 
-interface PendingWrites<UsageRecord> {
-  readonly newHolds: Map<string, NewHold>;
-  /** Holds that have a row. */
-  readonly raisedHolds: Map<string, OpenHold>;
-  readonly raisedBuffered: Map<string, OpenHold>;
-  /** Ids of the settled holds that had a row. */
-  readonly deletedHolds: string[];
-  readonly settledBuffered: string[];
-  readonly deletedSweptHolds: AccountKey[];
-  readonly records: UsageRecord[];
-  /** In the order of `records`. */
-  readonly recordCharges: ChargeSplit[];
-  /** Calls without a record. */
-  readonly chargedCalls: ChargedCall[];
-  readonly balanceCrossings: ThresholdCrossing[];
-  readonly budgetCrossings: BudgetThresholdCrossing[];
-  readonly keyAlerts: KeyAlert[];
-  readonly touchedWallets: Map<string, BufferedWallet>;
-  readonly touchedKeySpends: Map<string, AccountKeySpend>;
-  readonly touchedSessions: Map<string, AccountSession>;
-}
-
 /** With a `buffer`, new holds are not inserted but returned in `bufferChanges`. */
 export async function applyBatch<UsageRecord>(
   tx: Tx,
@@ -100,23 +83,7 @@ export async function applyBatch<UsageRecord>(
   buffer?: HoldBuffer,
 ): Promise<AppliedBatch> {
   const state = await lockRows(tx, operations, buffer);
-  const writes: PendingWrites<UsageRecord> = {
-    newHolds: new Map(),
-    raisedHolds: new Map(),
-    raisedBuffered: new Map(),
-    deletedHolds: [],
-    settledBuffered: [],
-    deletedSweptHolds: [],
-    records: [],
-    recordCharges: [],
-    chargedCalls: [],
-    balanceCrossings: [],
-    budgetCrossings: [],
-    keyAlerts: [],
-    touchedWallets: new Map(),
-    touchedKeySpends: new Map(),
-    touchedSessions: new Map(),
-  };
+  const writes = emptyWrites<UsageRecord>();
   const applied = operations.map((operation) => applyOperation(operation, state, writes, context));
   await writeAll(tx, writes, context, buffer !== undefined);
   const outcomes = applied.some(({ status }) => status === "already")
@@ -126,7 +93,8 @@ export async function applyBatch<UsageRecord>(
   const settledFlushed = [...writes.deletedHolds, ...writes.deletedSweptHolds.map(([, id]) => id)];
   const { wallets, keySpends, sessions } = state;
   const bufferChanges = { added, raised, settled, settledFlushed, wallets, keySpends, sessions };
-  return { outcomes, bufferChanges };
+  const leases = writes.leases.size === 0 ? NO_LEASES : viewLeases(operations, state, writes);
+  return { outcomes, bufferChanges, leases };
 }
 
 function applyOperation<UsageRecord>(
@@ -142,6 +110,13 @@ function applyOperation<UsageRecord>(
       return applyRaise(request, rows, writes);
     case "settle":
       return applySettle(request, rows, writes);
+    case "take_lease":
+      return applyTakeLease(request, rows, writes, context);
+    case "raise_lease":
+      writes.leases.set(request.id, writes.leases.get(request.id) ?? 0);
+      return applyRaise(request, rows, writes);
+    case "return_lease":
+      return applyReturnLease(request, rows, writes);
   }
 }
 
@@ -233,8 +208,7 @@ function applySettle<UsageRecord>(
   rows: LockedRows,
   writes: PendingWrites<UsageRecord>,
 ): SettleOutcome {
-  const hold = rows.holds.get(request.id);
-  const existing = hold ?? rows.swept.get(request.id);
+  const { hold, existing } = findHold(request, rows, writes);
   const wallet = rows.wallets.get(request.accountId);
   const keySpend = rows.keySpends.get(request.keyId);
   if (existing === undefined) return { status: "already" };
@@ -242,12 +216,13 @@ function applySettle<UsageRecord>(
     throw new Error(`hold ${request.id} belongs to another account or key`);
   const key = rows.keys.get(request.keyId);
   const session = sessionOf(rows, request.accountId, existing.sessionId);
+  const share = hold && request.lease && minNano(request.lease.share, hold.amount);
   const before = wallet.promo + wallet.paid;
   const budgetBefore = wallet.budget === undefined ? undefined : { ...wallet.budget };
   const spentBefore = keySpend.spent;
   const takeShareBack = releaseBatchShare(request, rows, writes, { wallet, keySpend });
   const charge = decideSettle(request, {
-    hold,
+    hold: share === undefined ? hold : { amount: share },
     wallet,
     keySpend,
     key,
@@ -266,7 +241,9 @@ function applySettle<UsageRecord>(
     });
     writes.budgetCrossings.push(...crossings);
   }
-  if (hold === undefined) {
+  if (request.lease !== undefined)
+    settleLease(request.lease, { id: request.id, hold, now: charge.at }, rows, writes);
+  else if (hold === undefined) {
     rows.swept.delete(request.id);
     writes.deletedSweptHolds.push([request.accountId, request.id]);
   } else {
@@ -281,6 +258,25 @@ function applySettle<UsageRecord>(
   markTouched(writes, request, { wallet, keySpend, session });
   const charged = charge.promo + charge.paid;
   return { status: "settled", charged, overrun: request.cost - charged, late: hold === undefined };
+}
+
+/** The hold of a settlement, and whose it is or was; the latter is undefined if the call is settled already. */
+function findHold<UsageRecord>(
+  request: SettleRequest<UsageRecord>,
+  rows: LockedRows,
+  { leases }: PendingWrites<UsageRecord>,
+): {
+  readonly hold: OpenHold | undefined;
+  readonly existing: Pick<OpenHold, "accountId" | "keyId" | "sessionId"> | undefined;
+} {
+  const { id, lease } = request;
+  if (lease === undefined) {
+    const hold = rows.holds.get(id);
+    return { hold, existing: hold ?? rows.swept.get(id) };
+  }
+  leases.set(lease.leaseId, leases.get(lease.leaseId) ?? 0);
+  const hold = rows.holds.get(lease.leaseId);
+  return { hold, existing: rows.settledCalls.has(id) ? undefined : (hold ?? request) };
 }
 
 /** The returned function undoes it. */
@@ -332,22 +328,11 @@ function sessionOf(
   return session && { accountId, id, session };
 }
 
-function hasSameOwner(hold: OpenHold, request: { accountId: string; keyId: string }): boolean {
+function hasSameOwner(
+  hold: Pick<OpenHold, "accountId" | "keyId">,
+  request: { accountId: string; keyId: string },
+): boolean {
   return hold.accountId === request.accountId && hold.keyId === request.keyId;
-}
-
-function markTouched<UsageRecord>(
-  writes: PendingWrites<UsageRecord>,
-  { accountId, keyId }: { accountId: string; keyId: string },
-  {
-    wallet,
-    keySpend,
-    session,
-  }: Omit<BufferedRows, "session"> & { readonly session: AccountSession | undefined },
-): void {
-  if (session !== undefined) writes.touchedSessions.set(sessionKey(accountId, session.id), session);
-  writes.touchedWallets.set(accountId, wallet);
-  writes.touchedKeySpends.set(keyId, { accountId, keyId, keySpend });
 }
 
 async function writeAll<UsageRecord>(
@@ -366,7 +351,10 @@ async function writeAll<UsageRecord>(
     work.push(writeSessions(tx, writes.touchedSessions.values()));
   if (writes.newHolds.size > 0 && !buffersHolds)
     work.push(insertHolds(tx, [...writes.newHolds.values()]));
-  if (writes.raisedHolds.size > 0) work.push(updateHoldAmounts(tx, writes.raisedHolds.values()));
+  const changed = [...writes.raisedHolds.values()].filter((hold) => hasChangedRow(hold, writes));
+  if (changed.length > 0) work.push(updateHoldAmounts(tx, changed));
+  if (writes.endedLeases.length > 0)
+    work.push(tx.deleteMany("hold", "account_id, id", writes.endedLeases));
   if (writes.deletedSweptHolds.length > 0)
     work.push(tx.deleteMany("swept_hold", "account_id, id", writes.deletedSweptHolds));
   const { records, recordCharges, chargedCalls } = writes;

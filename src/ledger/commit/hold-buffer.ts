@@ -4,6 +4,7 @@
 
 import { type Nano, maxNano } from "../../base/money/money.ts";
 import { type Db, type Durability, text, type Tx } from "../../store/db.ts";
+import type { LeaseOutcome, LeaseView } from "../credit-lease-rules.ts";
 import {
   decideHold,
   type HoldOutcome,
@@ -87,7 +88,8 @@ interface BufferChanges {
 
 export interface AppliedBatch {
   /** In the order of the operations. */
-  readonly outcomes: readonly (HoldOutcome | RaiseOutcome | SettleOutcome)[];
+  readonly outcomes: readonly (HoldOutcome | RaiseOutcome | SettleOutcome | LeaseOutcome)[];
+  readonly leases: ReadonlyMap<string, LeaseView | undefined>;
   readonly bufferChanges: BufferChanges;
 }
 

@@ -3,6 +3,7 @@
 
 import { type AccountKey, type ReadRows, type Row, text, type Tx } from "../../store/db.ts";
 import { balanceThresholdsOf } from "../balance-thresholds.ts";
+import type { LeaseShare } from "../credit-lease.ts";
 import type { BatchShare, KeyRules, OpenHold, SessionRequest } from "../decide.ts";
 import {
   type BufferedKeySpend,
@@ -10,8 +11,10 @@ import {
   KEY_RULES_COLUMNS,
   KEY_SPEND_NAMES,
   OPEN_HOLD_COLUMNS,
+  SWEPT_HOLD_COLUMNS,
   toKeyRules,
   toOpenHold,
+  toSweptHold,
   toKeySpend,
   toWallet,
 } from "../ledger-rows.ts";
@@ -38,12 +41,14 @@ export interface LockedRows {
   readonly holds: Map<string, OpenHold>;
   /** Holds that the sweeper has released. */
   readonly swept: Map<string, OpenHold>;
+  /** Ids of the calls on leases that are settled already. */
+  readonly settledCalls: Set<string>;
   readonly buffer: HoldBuffer | undefined;
 }
 
 /** The part of an operation that names its rows. */
 export interface OperationTarget {
-  readonly kind: "hold" | "raise" | "settle";
+  readonly kind: "hold" | "raise" | "settle" | "take_lease" | "raise_lease" | "return_lease";
   readonly request: {
     readonly id: string;
     readonly accountId: string;
@@ -54,6 +59,8 @@ export interface OperationTarget {
     readonly session?: SessionRequest | undefined;
     /** Of a settlement. */
     readonly batch?: BatchShare | undefined;
+    /** Of a settlement. */
+    readonly lease?: LeaseShare | undefined;
     readonly now: number;
   };
 }
@@ -66,18 +73,20 @@ export async function lockRows(
   const rowCache = buffer?.rowCache;
   const rowKeys = collectKeys(operations, buffer);
   const { accountIds, keyIds, uncachedKeys, settledKeys, heldKeys, sessionKeys, holds } = rowKeys;
+  const { leaseKeys, leasedCalls } = rowKeys;
   const [lockByKey, deleteByKey, readByKey] = [
     skipEmpty(tx.lockMany),
     skipEmpty(tx.deleteMany),
     skipEmpty(tx.readMany),
   ];
   // PostgreSQL runs these one after the other on one connection; pipelined, they cost one round trip.
-  const [wallets, keySpends, settled, held, swept, keys, sessions] = await Promise.all([
+  const [wallets, keySpends, settled, held, swept, records, keys, sessions] = await Promise.all([
     lockByKey("wallet", "account_id", uncachedIds(accountIds, rowCache?.wallets)),
     lockByKey("spender", "account_id, key_id", uncachedKeys, KEY_SPEND_NAMES),
     deleteByKey("hold", "account_id, id", settledKeys, OPEN_HOLD_COLUMNS),
-    lockByKey("hold", "account_id, id", heldKeys, OPEN_HOLD_COLUMNS),
-    lockByKey("swept_hold", "account_id, id", [...settledKeys, ...heldKeys], OPEN_HOLD_COLUMNS),
+    lockByKey("hold", "account_id, id", [...heldKeys, ...leaseKeys], OPEN_HOLD_COLUMNS),
+    lockByKey("swept_hold", "account_id, id", [...settledKeys, ...heldKeys], SWEPT_HOLD_COLUMNS),
+    readByKey("usage_record", "account_id, id", leasedCalls, "id"),
     readByKey("api_key", "id", uncachedIds(keyIds, rowCache?.keys), KEY_RULES_COLUMNS),
     readByKey("agent_session", "account_id, id", sessionKeys, SESSION_COLUMNS),
   ]);
@@ -100,7 +109,8 @@ export async function lockRows(
     keys: mergeWithCache(keyIds, rowCache?.keys, keys, (row) => [text(row, "id"), toKeyRules(row)]),
     sessions: mergeSessions(operations, sessions, buffer),
     holds,
-    swept: new Map(swept.map((row) => [text(row, "id"), toOpenHold(row)])),
+    swept: new Map(swept.map((row) => [text(row, "id"), toSweptHold(row)])),
+    settledCalls: new Set(records.map((row) => text(row, "id"))),
     buffer,
   };
 }
@@ -111,6 +121,9 @@ interface RowKeys {
   readonly uncachedKeys: readonly AccountKey[];
   readonly settledKeys: readonly AccountKey[];
   readonly heldKeys: readonly AccountKey[];
+  readonly leaseKeys: readonly AccountKey[];
+  /** Calls of settlements on leases: their usage records tell whether they are settled already. */
+  readonly leasedCalls: readonly AccountKey[];
   readonly sessionKeys: readonly AccountKey[];
   /** The buffered ones. */
   readonly holds: Map<string, OpenHold>;
@@ -140,6 +153,8 @@ function collectKeys(
       const session = sessionKey(accountId, sessionId);
       if (rowCache?.sessions.has(session) !== true) sessions.set(session, [accountId, sessionId]);
     }
+    // Those on leases have no row of their own.
+    if (leaseIdOf({ kind, request }) !== undefined) continue;
     const buffered = buffer?.holds.get(id);
     if (buffered !== undefined) holds.set(id, buffered.hold);
     else if (kind === "settle") settledKeys.push([accountId, id]);
@@ -151,7 +166,27 @@ function collectKeys(
   const keyIds = new Set(accountOfKey.keys());
   const sessionKeys = [...sessions.values()];
   const keys = { uncachedKeys, settledKeys, heldKeys: [...heldKeys.values()], sessionKeys };
-  return { accountIds, keyIds, ...keys, holds };
+  return { accountIds, keyIds, ...keys, ...collectLeases(operations), holds };
+}
+
+const LEASE_KINDS: ReadonlySet<string> = new Set(["take_lease", "raise_lease", "return_lease"]);
+
+function leaseIdOf({ kind, request }: OperationTarget): string | undefined {
+  return LEASE_KINDS.has(kind) ? request.id : request.lease?.leaseId;
+}
+
+function collectLeases(
+  operations: readonly OperationTarget[],
+): Pick<RowKeys, "leaseKeys" | "leasedCalls"> {
+  const leaseKeys = new Map<string, AccountKey>();
+  const leasedCalls: AccountKey[] = [];
+  for (const operation of operations) {
+    const { accountId, id, lease } = operation.request;
+    const leaseId = leaseIdOf(operation);
+    if (leaseId !== undefined) leaseKeys.set(leaseId, [accountId, leaseId]);
+    if (lease !== undefined) leasedCalls.push([accountId, id]);
+  }
+  return { leaseKeys: [...leaseKeys.values()], leasedCalls };
 }
 
 function sessionIdOf({ request }: Pick<OperationTarget, "request">): string | undefined {

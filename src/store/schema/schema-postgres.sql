@@ -364,6 +364,8 @@ create table hold (
   created_at bigint not null,
   expires_at bigint not null,
   session_id text,
+  calls bigint not null default 1,
+  lease bigint,
   primary key (id, account_id)
 );
 

@@ -57,6 +57,7 @@ function createHarness(
     },
     deferredSettlements: () => [],
     extendHold: () => {},
+    returnLeases: () => {},
     queueDepth: () => 0,
     isFailing: () => false,
     idle: async () => {},

@@ -14,7 +14,7 @@ export function confirmHold(
   // A term of 0 means an expired lease, also one under which the hold was taken, so it proves nothing.
   if (hold.leaseTerm !== 0 && hold.leaseTerm === lease.term()) return "held";
   const { requestId: id, caller } = input;
-  return lease.confirmHold({ id, accountId: caller.accountId }).then((state) => {
+  return lease.confirmHold({ id: hold.rowId ?? id, accountId: caller.accountId }).then((state) => {
     hold.leaseTerm = state === "held" ? lease.term() : 0;
     return state === "held" && hold.leaseTerm === 0 ? "lost" : state;
   });

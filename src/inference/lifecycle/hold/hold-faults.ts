@@ -19,8 +19,9 @@ import { canBuy, type PaymentOptions, purchaseStep } from "../../../base/purchas
 import { formatUsd } from "../../../base/text/format.ts";
 import { rateLimitHeaders } from "../../../http/rate-limit-headers.ts";
 import type { BudgetState } from "../../../ledger/budget-rules.ts";
-import type { HoldOutcome, HoldRequest, KeyRateLimit } from "../../../ledger/decide.ts";
+import type { HoldOutcome, HoldRequest } from "../../../ledger/decide.ts";
 import type { Freeze } from "../../../ledger/freezes.ts";
+import type { KeyRateLimit } from "../../../ledger/rate-limit-rules.ts";
 import { affordableTokens, type CostEstimate } from "../../metering/cost-estimate.ts";
 import { SESSION_LIMIT_HEADER } from "../../request/call-options.ts";
 import type { ParsedRequest } from "../../request/parse-request.ts";

@@ -194,6 +194,8 @@ function tryHold(
   if (mustWait || call.hold !== undefined) return undefined;
   if (deps.heldCredit.isAwaited(call.input.caller.accountId)) return undefined;
   const leaseTerm = deps.lease.term();
+  // Others may have released what this process reserved.
+  if (leaseTerm === 0) return undefined;
   const holdRequest = holdRequestOf(deps, call, estimate);
   const outcome = deps.ledger.tryHoldSync(holdRequest);
   if (outcome?.status !== "held") return undefined;
@@ -250,9 +252,9 @@ function shareOf({ batchItem }: CallInput): Nano {
 
 /** A hold that only open calls refuse waits a moment for them, behind the calls that wait already. */
 async function holdInTurn(deps: HoldDeps, request: HoldRequest): Promise<HoldOutcome> {
-  const { ledger, heldCredit } = deps;
+  const { ledger, heldCredit, lease } = deps;
   const place = (): HoldOutcome | Promise<HoldOutcome> =>
-    ledger.tryHoldSync(request) ?? ledger.hold(request);
+    (lease.term() === 0 ? undefined : ledger.tryHoldSync(request)) ?? ledger.hold(request);
   let outcome: HoldOutcome | undefined;
   if (request.amount === 0n || !heldCredit.isAwaited(request.accountId)) {
     outcome = await place();
@@ -267,10 +269,11 @@ async function holdInTurn(deps: HoldDeps, request: HoldRequest): Promise<HoldOut
 
 function heldOf(
   { rates }: HoldDeps,
-  { amount, limit, isPaying, burstFullAt: fullAt }: Extract<HoldOutcome, { status: "held" }>,
+  outcome: Extract<HoldOutcome, { status: "held" }>,
   { keyId, rateLimit, now, upfront, amount: wanted }: HoldRequest,
   { isPaid, leaseTerm, share }: Pick<Hold, "isPaid" | "leaseTerm"> & { readonly share: Nano },
 ): Hold {
+  const { amount, limit, isPaying, burstFullAt: fullAt, leaseId: rowId } = outcome;
   const isRolling = upfront !== undefined;
   // The reply to the commit of a hold may have been lost, and with it the limit.
   const most = isRolling ? (limit ?? wanted) : amount + share;
@@ -281,6 +284,7 @@ function heldOf(
     isPaid,
     isPaying: isPaying === true,
     leaseTerm,
+    rowId,
   };
   if (fullAt === undefined || rateLimit === undefined) return hold;
   rates.record(keyId, fullAt);
@@ -289,7 +293,7 @@ function heldOf(
 
 function holdRequestOf(
   deps: HoldDeps,
-  { input, hold, ceiling }: OpenCall,
+  { input, hold, ceiling, statefulCall }: OpenCall,
   { amount, upfront, minimum, payingMinimum }: HoldEstimate,
   share = 0n,
 ): HoldRequest {
@@ -316,6 +320,7 @@ function holdRequestOf(
     openCallsMax: isFirst ? lowerLimit(policy?.concurrentCalls, deps.openCallsMax) : undefined,
     restrictions,
     session: sessionRequestOf(input),
+    needsRow: input.idempotent !== undefined || statefulCall !== undefined || share > 0n,
   };
 }
 

@@ -5,7 +5,7 @@ import { MINUTE_MS } from "../../../base/time.ts";
 import type { KeyPolicy } from "../../../http/key-policy.ts";
 import { rateLimitHeaders } from "../../../http/rate-limit-headers.ts";
 import type { Caller } from "../../../http/route.ts";
-import type { KeyRateLimit } from "../../../ledger/decide.ts";
+import type { KeyRateLimit } from "../../../ledger/rate-limit-rules.ts";
 
 /** The burst is ten seconds' worth of calls. */
 const BURSTS_PER_MINUTE = 6;
