@@ -1,25 +1,29 @@
-// Benchmarks `postern serve --workers` on one PostgreSQL: JSON calls per second, the CPU time of a call in the gateway and in
-// PostgreSQL, and, in a round of its own, the statements of a commit. All processes share the machine. Run it with `node bin/bun.js bench/workers.ts [workers …]`.
+// Benchmarks `postern serve --workers` on one PostgreSQL, with and without credit leases: JSON calls per second, the CPU time of a
+// call in the gateway and in PostgreSQL, the first token of streams one after the other, and, in a round of its own, the statements
+// of a commit. All processes share the machine. Run it with `node bin/bun.js bench/workers.ts [workers …]`.
 
 import { spawn } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { cpus } from "node:os";
 import { SQL } from "bun";
-import { generateLoad, type LoadResult } from "./load-generator.ts";
+import { generateLoad, type LoadResult, openSequentially } from "./load-generator.ts";
 import { cpuSecondsOf, fundedKey, type ServerProcess, startServer } from "./server-process.ts";
 
 const SECONDS = Number(process.env["BENCH_SECONDS"] ?? 5);
 const ROUNDS = 3;
 const CONNECTIONS = 64;
 const WORKERS = process.argv.length > 2 ? process.argv.slice(2).map(Number) : [1, 2];
-const BODY = JSON.stringify({
+const STREAMS = 150;
+const REQUEST = {
   model: "sim/tiny",
   max_tokens: 16,
   messages: [{ role: "user", content: "x".repeat(900) }],
-});
+};
+const BODY = JSON.stringify(REQUEST);
 
 interface Row {
-  readonly workers: number;
+  readonly gateway: Gateway;
+  readonly firstTokenMs: number;
   readonly load: LoadResult;
   readonly gatewayMicros: number;
   readonly postgresMicros: number;
@@ -40,29 +44,31 @@ const postgres = spawn(
 const postgresUrl = await new Promise<string>((resolve) => {
   postgres.stdout.setEncoding("utf8").once("data", (line: string) => resolve(line.trim()));
 });
+await waitForPostgres();
 await trackStatements("none");
 const simulator = await startServer(["simulate", "--port"], {});
 const rows: Row[] = [];
 const gateways: Gateway[] = [];
 // One after the other: the command that grants credit reads the environment of this process.
-for (const workers of WORKERS) gateways.push(await startGateway(workers));
+for (const workers of WORKERS)
+  for (const leases of ["off", "on"] as const) gateways.push(await startGateway(workers, leases));
 for (const gateway of gateways) await load(gateway, SECONDS);
 for (let round = 0; round < ROUNDS; round++)
   for (const gateway of gateways) rows.push(await measure(gateway));
 console.log(
   `${cpus().length} cores, Bun ${Bun.version}, medians of ${ROUNDS} rounds of ${SECONDS} s`,
 );
-const statements = new Map<number, string>();
+const statements = new Map<Gateway, string>();
 for (const gateway of gateways)
-  statements.set(gateway.workers, (await countStatements(gateway)).toFixed(1));
+  statements.set(gateway, (await countStatements(gateway)).toFixed(1));
 console.log(
-  "\n| workers | calls/s | p50 ms | p99 ms | gateway µs/call | PostgreSQL µs/call | calls per commit | statements per commit | failures |",
+  "\n| workers | leases | calls/s | p50 ms | p99 ms | gateway µs/call | PostgreSQL µs/call | calls per commit | statements per commit | first token ms | failures |",
 );
-console.log("|---|---|---|---|---|---|---|---|---|");
-for (const workers of WORKERS)
+console.log("|---|---|---|---|---|---|---|---|---|---|---|");
+for (const gateway of gateways)
   printRow(
-    workers,
-    rows.filter((row) => row.workers === workers),
+    gateway,
+    rows.filter((row) => row.gateway === gateway),
   );
 for (const { server } of gateways) await server.stop();
 await simulator.stop();
@@ -71,33 +77,35 @@ process.exit(0);
 
 interface Gateway {
   readonly workers: number;
+  readonly leases: "on" | "off";
   readonly server: ServerProcess;
   readonly databaseUrl: string;
   readonly key: string;
   readonly tree: () => number;
 }
 
-async function createDatabase(workers: number): Promise<string> {
+async function createDatabase(name: string): Promise<string> {
   const admin = new SQL(postgresUrl, { max: 1 });
-  await admin.unsafe(`create database bench_${workers}`);
+  await admin.unsafe(`create database ${name}`);
   await admin.close();
   const url = new URL(postgresUrl);
-  url.pathname = `/bench_${workers}`;
+  url.pathname = `/${name}`;
   return url.href;
 }
 
-async function startGateway(workers: number): Promise<Gateway> {
-  const databaseUrl = await createDatabase(workers);
+async function startGateway(workers: number, leases: Gateway["leases"]): Promise<Gateway> {
+  const databaseUrl = await createDatabase(`bench_${workers}_${leases}`);
   const settings = {
     DATABASE_URL: databaseUrl,
     SIM_BASE_URL: simulator.url,
+    POSTERN_CREDIT_LEASES: leases,
     POSTERN_LOG_LEVEL: "warn",
   };
   const server = await startServer(["serve", "--workers", String(workers)], settings);
   await eventuallyRuns(server.pid, workers);
   process.env["DATABASE_URL"] = databaseUrl;
   const key = await fundedKey(server.url, "");
-  return { workers, server, databaseUrl, key, tree: () => cpuOfTree(server.pid) };
+  return { workers, leases, server, databaseUrl, key, tree: () => cpuOfTree(server.pid) };
 }
 
 async function eventuallyRuns(pid: number, workers: number): Promise<void> {
@@ -105,15 +113,20 @@ async function eventuallyRuns(pid: number, workers: number): Promise<void> {
   await Bun.sleep(2_000);
 }
 
-function load({ server, key }: Gateway, seconds: number): Promise<LoadResult> {
-  return generateLoad({
-    url: server.url,
-    path: "/v1/chat/completions",
-    headers: { authorization: `Bearer ${key}` },
-    body: BODY,
-    connections: CONNECTIONS,
-    seconds,
-  });
+function load(gateway: Gateway, seconds: number): Promise<LoadResult> {
+  return generateLoad({ ...requestOf(gateway), body: BODY, connections: CONNECTIONS, seconds });
+}
+
+function requestOf({ server, key }: Gateway) {
+  const headers = { authorization: `Bearer ${key}` };
+  return { url: server.url, path: "/v1/chat/completions", headers };
+}
+
+/** The median of streams one after the other. */
+async function firstToken(gateway: Gateway): Promise<number> {
+  const body = JSON.stringify({ ...REQUEST, stream: true });
+  const stream = { ...requestOf(gateway), body, connections: 1, timeoutSeconds: 10 };
+  return (await openSequentially(STREAMS, stream)).firstTokenP50Ms;
 }
 
 async function measure(gateway: Gateway): Promise<Row> {
@@ -132,7 +145,9 @@ async function measure(gateway: Gateway): Promise<Row> {
   await Bun.sleep(1_500);
   const callsPerCommit = result.requests / ((await commits()) - before.commits);
   await admin.close();
-  return { workers: gateway.workers, load: result, gatewayMicros, postgresMicros, callsPerCommit };
+  const firstTokenMs = await firstToken(gateway);
+  const micros = { gatewayMicros, postgresMicros };
+  return { gateway, load: result, ...micros, callsPerCommit, firstTokenMs };
 }
 
 /** Counts the statements of the gateway's transactions, without `begin`, its settings and `commit`. */
@@ -151,6 +166,20 @@ async function countStatements(gateway: Gateway): Promise<number> {
   return Number(row?.count);
 }
 
+/** It prints its URL before it accepts connections. */
+async function waitForPostgres(): Promise<void> {
+  for (;;) {
+    const admin = new SQL(postgresUrl, { max: 1 });
+    const isUp = await admin.unsafe("select 1").then(
+      () => true,
+      () => false,
+    );
+    await admin.close();
+    if (isUp) return;
+    await Bun.sleep(100);
+  }
+}
+
 async function trackStatements(level: "top" | "none"): Promise<void> {
   const admin = new SQL(postgresUrl, { max: 1 });
   await admin.unsafe(`alter system set pg_stat_statements.track = '${level}'`);
@@ -158,20 +187,22 @@ async function trackStatements(level: "top" | "none"): Promise<void> {
   await admin.close();
 }
 
-function printRow(workers: number, measured: readonly Row[]): void {
+function printRow(gateway: Gateway, measured: readonly Row[]): void {
   const median = (value: (row: Row) => number, digits: number): string => {
     const sorted = measured.map(value).toSorted((a, b) => a - b);
     return (sorted[Math.floor(sorted.length / 2)] ?? 0).toFixed(digits);
   };
   const columns = [
-    String(workers),
+    String(gateway.workers),
+    gateway.leases,
     median((row) => row.load.perSecond, 0),
     median((row) => row.load.p50Ms, 1),
     median((row) => row.load.p99Ms, 1),
     median((row) => row.gatewayMicros, 0),
     median((row) => row.postgresMicros, 0),
     median((row) => row.callsPerCommit, 1),
-    statements.get(workers) ?? "",
+    statements.get(gateway) ?? "",
+    median((row) => row.firstTokenMs, 1),
     median((row) => row.load.failures, 0),
   ];
   console.log(`| ${columns.join(" | ")} |`);
