@@ -113,9 +113,8 @@ export function createKeys({ db, master, prefix, baseUrl = "" }: KeysDeps): Keys
     if (formerUntil !== undefined) formerLastUsed.set(keyId, now);
   };
 
-  const isKeyText = (raw: string): boolean => isRawKey(prefix, raw) || isDerivedKey(prefix, raw);
   const find: Keys["find"] = (raw, now, source) =>
-    isKeyText(raw) ? findByText(raw, now, source) : undefined;
+    isRawKey(prefix, raw) || isDerivedKey(prefix, raw) ? findByText(raw, now, source) : undefined;
   const findByText: Keys["find"] = (raw, now, source) => {
     const cached = source === "cache" ? cache.get(raw) : undefined;
     if (cached === undefined || cached.staleAt <= now || isExpired(cached, now))
@@ -243,7 +242,6 @@ async function replaceSecret(
   { id, raw, formerUntil, hash, secretId, chainReference, chainSecret }: NewSecret,
 ): Promise<Key> {
   const { accountId, now } = act;
-  await recallLeases(tx, accountId);
   const before = await lockKey(tx, accountId, id, now);
   assertNotRevoked(before);
   // Its text would make the key again, with a limit of its own.
@@ -386,7 +384,6 @@ export async function listKeysBy(
 /** Changes only the given settings; null removes one. */
 export async function changeKey(tx: Tx, act: Act, id: string, change: KeySettings): Promise<Key> {
   const { accountId, now } = act;
-  await recallLeases(tx, accountId);
   const before = await lockKey(tx, accountId, id, now);
   assertNotRevoked(before);
   const merged = {
@@ -448,8 +445,9 @@ function restrictionsOf({ scopes, policy, expiresAt }: Key): string {
   return JSON.stringify([scopes, policyText(policy), expiresAt]);
 }
 
-/** Reads the key and locks it until the transaction ends. */
+/** Reads the key and locks it until the transaction ends; recalls its leases, after the lock of the wallet. */
 export async function lockKey(tx: Tx, accountId: string, id: string, now: number): Promise<Key> {
+  await recallLeases(tx, accountId);
   await tx.lockMany("api_key", "id", [id]);
   return getKey(tx, accountId, id, now);
 }
