@@ -16,22 +16,23 @@ import {
 import type { ScheduleTopUps } from "./balance-thresholds.ts";
 import {
   applyBatch,
+  type BatchContext,
   type LedgerOperation,
   type LedgerOutcome,
   type WriteRecords,
 } from "./commit/batch.ts";
 import { createGroupCommit, type Deferral } from "./commit/group-commit.ts";
 import type { BufferedDb } from "./commit/hold-buffer.ts";
-import { createCreditLeases, type CreditLeaseDeps, type CreditLeases } from "./credit-leases.ts";
+import type { CreditLeaseDeps, CreditLeases } from "./credit-leases.ts";
 import type {
   HoldOutcome,
   HoldRequest,
   RaiseOutcome,
-  RaiseRequest,
   SettleOutcome,
   SettleRequest,
   Wallet,
 } from "./decide.ts";
+import { type LedgerOperations, startLeases, withLeases } from "./leased-ledger.ts";
 import {
   type Bucket,
   bucketAccount,
@@ -42,23 +43,11 @@ import {
 import type { OwnHolds } from "./own-holds.ts";
 import { moveDebt } from "./payments/payments.ts";
 
-export interface Ledger<UsageRecord> {
-  readonly hold: (request: HoldRequest) => Promise<HoldOutcome>;
-  /** Decides a hold from cached rows, or on a lease; undefined if rows must be read first. */
-  readonly tryHoldSync: (request: HoldRequest) => HoldOutcome | undefined;
-  /** Holds more for an open call. */
-  readonly raise: (request: RaiseRequest) => Promise<RaiseOutcome>;
-  readonly settle: (request: SettleRequest<UsageRecord>) => Promise<SettleOutcome>;
+export interface Ledger<UsageRecord> extends LedgerOperations<UsageRecord> {
   /** Settlements whose callers no longer wait, and that are not committed yet. */
   readonly deferredSettlements: () => readonly SettleRequest<UsageRecord>[];
-  /** For a call that still runs: its hold is kept for another lifetime. */
-  readonly extendHold: (id: string) => void;
-  /** Returns the credits that are reserved for the next calls. */
-  readonly returnLeases: () => void;
   /** The number of operations that wait for their commit. */
   readonly queueDepth: () => number;
-  /** Whether the store was unavailable at the last commit. */
-  readonly isFailing: () => boolean;
   /** Resolves when every operation is committed or rejected. */
   readonly idle: () => Promise<void>;
 }
@@ -98,7 +87,7 @@ export function createLedger<UsageRecord>({
   db,
   holdBuffer,
   ownHolds,
-  commit: settlementDurability = "disk",
+  commit: durability = "disk",
   process,
   epoch,
   writeRecords,
@@ -107,25 +96,7 @@ export function createLedger<UsageRecord>({
   leases: leaseOptions,
 }: LedgerDeps<UsageRecord>): Ledger<UsageRecord> {
   const context = { process, epoch, writeRecords, scheduleTopUps };
-  const commit: Commit<UsageRecord> = async (operations, hasShortLockTimeout) => {
-    if (holdBuffer !== undefined)
-      return (
-        await holdBuffer.writeBatch(
-          (tx, buffer) => applyBatch(tx, operations, context, buffer),
-          durabilityOf(operations, settlementDurability),
-        )
-      ).outcomes;
-    const readAt = leases?.moment();
-    const batch = await db.write(
-      async (tx) => {
-        if (hasShortLockTimeout) await setShortLockTimeout(tx);
-        return applyBatch(tx, operations, context);
-      },
-      durabilityOf(operations, settlementDurability),
-    );
-    if (readAt !== undefined) leases?.applyBatch(operations, batch.leases, readAt);
-    return batch.outcomes;
-  };
+  const commit = createCommit({ db, holdBuffer, commit: durability }, context, () => leases);
   const deferred = new Map<string, SettleRequest<UsageRecord>>();
   const group = createGroupCommit<LedgerOperation<UsageRecord>, LedgerOutcome>(
     ownHolds === undefined ? commit : trackHolds(commit, ownHolds),
@@ -138,101 +109,74 @@ export function createLedger<UsageRecord>({
       deferral: deferral && deferralOf(deferral, ownHolds, deferred),
     },
   );
-  // The outcome has the kind of its operation.
-  const submitHold = (request: HoldRequest): Promise<HoldOutcome> =>
-    group.submit({ kind: "hold", request }, "new") as Promise<HoldOutcome>;
-  const leases =
-    leaseOptions === undefined || ownHolds === undefined
-      ? undefined
-      : createCreditLeases({
-          db,
-          process,
-          epoch,
-          ownHolds,
-          ...leaseOptions,
-          submit: (operation) => group.submit(operation, "new"),
-        });
-  return {
+  const ledger: Ledger<UsageRecord> = {
     // Not `async`: every call passes here twice, and each promise has a cost.
     hold: (request) => {
       if (isNegative(request))
         return Promise.reject(new Error(`hold ${request.id} has a negative amount`));
-      return leases === undefined
-        ? submitHold(request)
-        : holdBesideLeases(leases, submitHold, request);
+      // The outcome has the kind of its operation.
+      return group.submit({ kind: "hold", request }, "new") as Promise<HoldOutcome>;
     },
     // While commits fail, only a queued operation can find out whether the store works again.
     tryHoldSync: (request) => {
       if (isNegative(request) || group.isFailing()) return undefined;
-      if (leases !== undefined) return leases.tryHold(request);
       const outcome = holdBuffer?.tryHoldSync(request, context);
       if (outcome?.status === "held") ownHolds?.addOpen(request.id);
       return outcome;
     },
-    raise: (request) =>
-      leases?.raise(request) ??
-      // The outcome has the kind of its operation.
-      (group.submit({ kind: "raise", request }, "new") as Promise<RaiseOutcome>),
+    // The outcome has the kind of its operation.
+    raise: (request) => group.submit({ kind: "raise", request }, "new") as Promise<RaiseOutcome>,
     settle: (request) => {
       if (request.cost < 0n || request.cost > MAX_NANO)
         return Promise.reject(
           new Error(`settle ${request.id} has an invalid cost: ${request.cost}`),
         );
-      const lease = leases?.shareOf(request.id) ?? request.lease;
-      if (leases !== undefined && lease !== undefined) {
-        if (isRelease(request)) {
-          leases.release(request.id);
-          return Promise.resolve(RELEASED);
-        }
-        const leased = { ...request, lease };
-        ownHolds?.addSettlement(leased);
-        // The outcome has the kind of its operation.
-        return group.submit({ kind: "settle", request: leased }, "owed") as Promise<SettleOutcome>;
-      }
       ownHolds?.removeOpen(request.id);
       // SQLite loses no commits.
       if (holdBuffer === undefined) ownHolds?.addSettlement(request);
       // The outcome has the kind of its operation.
-      const settled = group.submit({ kind: "settle", request }, "owed") as Promise<SettleOutcome>;
-      leases?.removeOwnHold(request.id);
-      return settled;
+      return group.submit({ kind: "settle", request }, "owed") as Promise<SettleOutcome>;
     },
     deferredSettlements: () => [...deferred.values()],
-    extendHold: (id) => {
-      ownHolds?.extend(id);
-      leases?.extend(id);
-    },
-    returnLeases: () => leases?.closeAll(),
+    extendHold: (id) => ownHolds?.extend(id),
+    returnLeases: () => {},
     queueDepth: group.queueDepth,
     isFailing: group.isFailing,
     idle: group.idle,
   };
+  const leases = startLeases({ db, process, epoch, ownHolds, leases: leaseOptions }, (operation) =>
+    group.submit(operation, "new"),
+  );
+  return leases === undefined ? ledger : { ...ledger, ...withLeases(ledger, leases) };
 }
 
-function isRelease({ record, cost }: SettleRequest<unknown>): boolean {
-  return record === undefined && cost === 0n;
-}
-
-const RELEASED: SettleOutcome = { status: "settled", charged: 0n, overrun: 0n, late: false };
-
-/** Leases must not be the reason for a refusal: they are recalled, and the hold is tried again. */
-async function holdBesideLeases(
-  leases: CreditLeases,
-  submitHold: (request: HoldRequest) => Promise<HoldOutcome>,
-  request: HoldRequest,
-): Promise<HoldOutcome> {
-  let outcome = await submitHold(request);
-  if (isHeldByOthers(outcome) && (await leases.recall(request.accountId)))
-    outcome = await submitHold(request);
-  if (outcome.status === "held") leases.addOwnHold(request, outcome.amount);
-  return outcome;
-}
-
-function isHeldByOthers(outcome: HoldOutcome): boolean {
-  if (outcome.status === "insufficient_credits") return outcome.posted > outcome.available;
-  if (outcome.status === "key_limit") return outcome.held > 0n;
-  if (outcome.status === "budget") return outcome.blocked.held > 0n;
-  return outcome.status === "too_many_calls";
+function createCommit<UsageRecord>(
+  {
+    db,
+    holdBuffer,
+    commit: ofSettlements,
+  }: Pick<LedgerDeps<UsageRecord>, "db" | "holdBuffer"> & { readonly commit: Durability },
+  context: BatchContext<UsageRecord>,
+  leasesOf: () => CreditLeases | undefined,
+): Commit<UsageRecord> {
+  return async (operations, hasShortLockTimeout) => {
+    const durability = durabilityOf(operations, ofSettlements);
+    if (holdBuffer !== undefined)
+      return (
+        await holdBuffer.writeBatch(
+          (tx, buffer) => applyBatch(tx, operations, context, buffer),
+          durability,
+        )
+      ).outcomes;
+    const leases = leasesOf();
+    const readAt = leases?.moment();
+    const batch = await db.write(async (tx) => {
+      if (hasShortLockTimeout) await setShortLockTimeout(tx);
+      return applyBatch(tx, operations, context);
+    }, durability);
+    if (readAt !== undefined) leases?.applyBatch(operations, batch.leases, readAt);
+    return batch.outcomes;
+  };
 }
 
 type Commit<UsageRecord> = (
