@@ -27,11 +27,12 @@ export interface LedgerOperations<UsageRecord> {
 }
 
 export function startLeases(
-  { ownHolds, leases, ...deps }: StartLeasesDeps,
+  { db, process, epoch, ownHolds, leases }: StartLeasesDeps,
   submit: CreditLeaseDeps["submit"],
 ): CreditLeases | undefined {
   if (ownHolds === undefined || leases === undefined) return undefined;
-  return createCreditLeases({ ...deps, ...leases, ownHolds, submit });
+  const { now, busyHolds } = leases;
+  return createCreditLeases({ db, process, epoch, now, busyHolds, ownHolds, submit });
 }
 
 interface StartLeasesDeps extends Pick<CreditLeaseDeps, "db" | "process" | "epoch"> {
