@@ -173,7 +173,7 @@ const CUSTOMER_TASKS: readonly CustomerTask[] = [
   ],
   [
     "buy credits and download the invoice",
-    7,
+    6,
     async ({ click, fill, page, see, url }) => {
       await click("link", "Billing");
       await click("link", "Buy credits");
@@ -201,7 +201,7 @@ const CUSTOMER_TASKS: readonly CustomerTask[] = [
   ],
   [
     "get events by webhook",
-    3,
+    2,
     async ({ click, fill, see }) => {
       await click("link", "Webhooks");
       await fill("URL (https)", "https://hooks.example.com/task");
