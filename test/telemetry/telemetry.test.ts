@@ -129,6 +129,8 @@ describe("spans", () => {
       core: { keys: unused, refusedCalls: unused, db: { kind: "sqlite" } },
       modelCalls: { inference: unused, providerKeys: unused, responses: unused, telemetry },
       deliveryWorker: unused,
+      auditStreamWorker: unused,
+      sso: unused,
       billing: unused,
       emailWorker: unused,
       operatorAlerts: unused,
