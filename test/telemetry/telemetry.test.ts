@@ -131,6 +131,7 @@ describe("spans", () => {
       deliveryWorker: unused,
       auditStreamWorker: unused,
       sso: unused,
+      ledgerProofs: unused,
       billing: unused,
       emailWorker: unused,
       operatorAlerts: unused,
