@@ -183,7 +183,7 @@ export function manageKeysSection(context: DocContext): Section | undefined {
       `\`/docs/keys\` describes ${[...RARE_KEY_FIELDS].map((name) => `\`${name}\``).join(", ")}.`,
       commandWithText(context, "GET /v1/keys", "List keys (without their secrets):"),
       commandWithText(context, "PATCH /v1/keys/{id}", "Rename a key:", params),
-      "A key cannot give scopes that it does not have; a missing scope is a `403` with `required_scope`. A limited key must give each key that it creates a limit, which is deducted from its own. It has no access to webhooks, the audit log, purchases or other keys. Once a human owns the account, keys can only lower limits, bring expiries forward and remove scopes. To raise them, ask the owner. For sub-agents, see `/docs/derived-keys`.",
+      "A key cannot give scopes that it does not have; a missing scope is a `403` with `required_scope`. A limited key must give each key that it creates a limit, which is deducted from its own. It has no access to webhooks, the audit log, purchases or other keys. Once a human owns the account, keys can only lower limits, bring expiries forward and remove scopes. To raise them, ask the owner. For sub-agents, see `/docs/derived-keys`; for apps, `/docs/sign-in-with-postern`.",
       commandWithText(
         context,
         "DELETE /v1/keys/{id}",
