@@ -15,7 +15,7 @@ import { findApiKey } from "../http/request/api-key-header.ts";
 import type { Inference } from "../inference/inference.ts";
 import { PROVIDERS } from "../inference/providers/providers.ts";
 import { readAffordable } from "../keys/affordable.ts";
-import { findLiveKey, isLiveKey } from "../keys/live-keys.ts";
+import { findLiveKey } from "../keys/live-keys.ts";
 import { probeHoldWrite } from "../ledger/write-probe.ts";
 import { createAuthorizationCodes } from "../mcp-sign-in/authorization-codes.ts";
 import { createMcpClients } from "../mcp-sign-in/mcp-clients.ts";
@@ -289,7 +289,7 @@ function inferenceRouteDeps(
     idempotency: {
       db,
       now,
-      isKeyActive: isLiveKey,
+      findKey: findLiveKey,
       begin: idempotency.begin,
       release: idempotency.release,
     },

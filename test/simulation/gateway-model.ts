@@ -57,7 +57,7 @@ import {
 import type { TransportPlan } from "../../src/inference/translate/transport-plan.ts";
 import type { FailedCandidate } from "../../src/inference/upstream/attempt.ts";
 import type { UpstreamReply } from "../../src/inference/upstream/read-upstream-reply.ts";
-import { isLiveKey } from "../../src/keys/live-keys.ts";
+import { findLiveKey } from "../../src/keys/live-keys.ts";
 import { createLease, type Lease } from "../../src/ledger/lease.ts";
 import { createLedger, type Ledger, startEpoch } from "../../src/ledger/ledger.ts";
 import { createOwnHolds } from "../../src/ledger/own-holds.ts";
@@ -293,7 +293,7 @@ export async function serveCall(gateway: RunningGateway, call: SimulatedCall): P
   const deps = {
     db,
     now,
-    isKeyActive: isLiveKey,
+    findKey: findLiveKey,
     release: idempotency.release,
     begin: async (...args: Parameters<Idempotency["begin"]>) => {
       replayed = await idempotency.begin(...args);

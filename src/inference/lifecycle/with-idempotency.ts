@@ -1,7 +1,9 @@
 // `Idempotency-Key` on a model call: the first request runs, a repetition gets its response.
 
-import { endedKeyFault } from "../../base/fault.ts";
+import { isDeepStrictEqual } from "node:util";
+import { endedKeyFault, Fault } from "../../base/fault.ts";
 import type { IdempotentCall } from "../../http/request/idempotent-call.ts";
+import type { Caller } from "../../http/route.ts";
 import { type Db, isUnavailable, type Reader, type Tx } from "../../store/db.ts";
 import type { CallInput, StoredReply } from "./call.ts";
 import { replayReply } from "./reply/idempotent-reply.ts";
@@ -9,8 +11,12 @@ import { replayReply } from "./reply/idempotent-reply.ts";
 export interface IdempotencyDeps {
   readonly db: Db;
   readonly now: () => number;
-  /** A replay takes no hold, which would check the key. */
-  readonly isKeyActive: (reader: Reader, keyId: string, now: number) => Promise<boolean>;
+  /** A replay takes no hold, which would check the key. Undefined for a key that no longer works. */
+  readonly findKey: (
+    reader: Reader,
+    keyId: string,
+    now: number,
+  ) => Promise<Pick<Caller, "restrictions"> | undefined>;
   /** Returns the response of an earlier call, or reserves the key for this one. */
   readonly begin: (tx: Tx, call: IdempotentModelCall) => Promise<ClaimedReply | undefined>;
   readonly release: (tx: Tx, call: IdempotentModelCall) => Promise<void>;
@@ -34,16 +40,22 @@ export async function withIdempotency(
   return runClaimed(deps, input, idempotent, run);
 }
 
-/** Returns the stored reply of an earlier call, or reserves the key for this one. */
+/**
+ * Returns the stored reply of an earlier call, or reserves the key for this one. With `isOfOthers`, the reply may be that of
+ * another key: those of the caller, which may be some seconds old, must be its restrictions now.
+ */
 export async function claimReply(
-  { db, now, isKeyActive, begin, release }: IdempotencyDeps,
+  { db, now, findKey, begin, release }: IdempotencyDeps,
   { caller, requestId }: CallInput,
   idempotent: IdempotentCall,
+  isOfOthers = false,
 ): Promise<ClaimedReply | undefined> {
   const call = { ...idempotent, holdId: requestId };
   const claim = db.write(async (tx) => {
-    if (!(await isKeyActive(tx, caller.keyId, now())))
-      throw endedKeyFault("revoked or expired key");
+    const key = await findKey(tx, caller.keyId, now());
+    if (key === undefined) throw endedKeyFault("revoked or expired key");
+    if (isOfOthers && !isDeepStrictEqual(key.restrictions, caller.restrictions))
+      throw new Fault("conflict", "key changed since it was read");
     return begin(tx, call);
   });
   return claim.catch(async (error: unknown) => {

@@ -83,7 +83,7 @@ export async function withResponseCache(
   run: (input: CallInput) => Promise<Response>,
 ): Promise<Response> {
   if (use === "bypass") return marked(await run(input), "bypass");
-  const stored = await claimReply(deps, input, use).catch(bypassRunning);
+  const stored = await claimReply(deps, input, use, true).catch(bypassRunning);
   if (stored === "running" || (stored !== undefined && stored.status !== 200))
     return marked(await run(input), "bypass");
   if (stored !== undefined) return cachedResponse(stored, input, deps.now());
@@ -91,7 +91,7 @@ export async function withResponseCache(
   return marked(await runClaimed(deps, input, use, () => run(caching)), "miss");
 }
 
-/** An identical call has not ended yet: this one does not wait for it. */
+/** An identical call has not ended yet, and this one does not wait for it; or the key has changed, which the hold then reads. */
 function bypassRunning(error: unknown): "running" {
   if (error instanceof Fault && error.code === "conflict") return "running";
   throw error;

@@ -157,6 +157,25 @@ describeEachStore((store) => {
       expect((await call(ask(text), HOUR, { caller: withKey(other.key) })).status).toBe(401);
     });
 
+    test("serves nothing to a key that was narrowed a moment ago", async () => {
+      const text = newText();
+      const created = await fetch(`${gateway.url}/v1/keys`, {
+        method: "POST",
+        headers: account.headers,
+        body: JSON.stringify({ allowed_models: ["sim/*"] }),
+      });
+      const { id, api_key: key } = (await created.json()) as { id: string; api_key: string };
+      const caller = withHeaders(account, { authorization: `Bearer ${key}` });
+      expect((await call(ask(text), HOUR, { caller })).cache).toBe("miss");
+      expect((await call(ask(text), HOUR, { caller })).cache).toBe("hit");
+      await fetch(`${gateway.url}/v1/keys/${id}`, {
+        method: "PATCH",
+        headers: account.headers,
+        body: JSON.stringify({ allowed_models: ["sim/tiny"] }),
+      });
+      expect((await call(ask(text), HOUR, { caller })).status).toBe(403);
+    });
+
     test("serves no reply that is older than the request allows, or than it was kept for", async () => {
       const text = newText();
       await call(ask(text), { "x-postern-cache": "600" });

@@ -139,7 +139,7 @@ describe("a key whose claim or release met a failing store", () => {
       ...idempotency,
       db: failing,
       now: () => now,
-      isKeyActive: async () => true,
+      findKey: async () => ({}),
     };
     const attempt = (requestId: string, reply: () => Promise<Response>): Promise<unknown> => {
       // Only these members are read.
