@@ -13,6 +13,10 @@ export function jsonLinesDownload(records: readonly unknown[], fileName: string)
   return download(lines.join(""), fileName, "application/x-ndjson");
 }
 
+export function jsonDownload(record: unknown, fileName: string): Response {
+  return download(`${JSON.stringify(record)}\n`, fileName, "application/json");
+}
+
 function download(body: string, fileName: string, contentType: string): Response {
   return new Response(body, {
     headers: {

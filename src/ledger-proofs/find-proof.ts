@@ -2,14 +2,13 @@
 
 import type { MasterSecret } from "../base/crypto/encryption.ts";
 import { Fault } from "../base/fault.ts";
-import { parseObject } from "../base/json.ts";
 import { bytesOrNull, type Db } from "../store/db.ts";
 import { accountSecrets, balanceLeaf, entriesLeaf } from "./account-leaves.ts";
 import { periodOf, readEntries } from "./day-entries.ts";
 import { findLeaf, type FoundLeaf, pageOf } from "./leaf-pages.ts";
 import { inclusionPath, PLAIN, SUMS, type Tree } from "./merkle-tree.ts";
 import {
-  type DayRecord,
+  parseRecord,
   type PlainInclusion,
   plainPath,
   type SumInclusion,
@@ -17,6 +16,9 @@ import {
 } from "./proof-format.ts";
 import { INDEX_PAGE, PROOF_DAYS, proofKeys } from "./publish-day.ts";
 import type { PublishedLog } from "./published-log.ts";
+
+/** Entries of a proof. */
+export const ENTRIES_MAX = 1_000;
 
 export interface LedgerProof {
   readonly object: "ledger_proof";
@@ -61,8 +63,7 @@ export async function findProof(deps: ProofDeps, request: ProofRequest): Promise
   const logged = days[at];
   if (logged === undefined) throw noProofFault(request.day, days.at(-1)?.day);
   const { day, record } = logged;
-  // Safe because the log has only records.
-  const { balances, entries } = parseObject(record) as unknown as DayRecord;
+  const { balances, entries } = parseRecord(record);
   for (const key of proofKeys(master)) {
     const secrets = accountSecrets(key, { day, account });
     const found = await Promise.all(

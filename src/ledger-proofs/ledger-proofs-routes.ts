@@ -3,11 +3,10 @@
 import { z } from "zod";
 import { invalid } from "../base/fault.ts";
 import { keyRoute, publicRoute, type Route } from "../http/route.ts";
-import { findProof, type ProofDeps } from "./find-proof.ts";
+import { ENTRIES_MAX, findProof, type ProofDeps } from "./find-proof.ts";
 import { SIZE_MAX } from "./merkle-tree.ts";
 import { PROOF_DAYS } from "./publish-day.ts";
 
-const ENTRIES_MAX = 1_000;
 const ENTRIES_DEFAULT = 100;
 const RECORDS_MAX = 1_000;
 

@@ -29,6 +29,11 @@ export interface DayRecord {
   readonly difference_nano: string | null;
 }
 
+export function parseRecord(text: string): DayRecord {
+  // Safe because the log has only texts that `leafText` wrote.
+  return JSON.parse(text) as DayRecord;
+}
+
 export interface BalanceLeaf {
   readonly type: "balance";
   readonly day: string;

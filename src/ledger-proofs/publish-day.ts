@@ -11,7 +11,7 @@ import { accountSecrets, balanceLeaf, entriesLeaf, sharesOf } from "./account-le
 import { type Entry, type Period, periodOf, readEntries, sumOfChanges } from "./day-entries.ts";
 import { createLeafCollector, type LeafPages } from "./leaf-pages.ts";
 import { PLAIN, SUMS } from "./merkle-tree.ts";
-import { type DayRecord, hashText, leafText, VERSION } from "./proof-format.ts";
+import { type DayRecord, hashText, leafText, parseRecord, VERSION } from "./proof-format.ts";
 
 /** A settlement is retried for an hour at most, so later none of the day before can be posted. */
 const WAIT_MS = HOUR_MS + 30 * MINUTE_MS;
@@ -196,7 +196,5 @@ async function readLast(reader: Reader): Promise<LastRecord | undefined> {
   const row = await reader.get(
     "select number, record from ledger_day order by number desc limit 1",
   );
-  // Safe because only this file writes records.
-  const record = row && (JSON.parse(text(row, "record")) as DayRecord);
-  return row && record && { number: integer(row, "number"), record };
+  return row && { number: integer(row, "number"), record: parseRecord(text(row, "record")) };
 }

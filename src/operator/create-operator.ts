@@ -16,7 +16,7 @@ const SIGN_IN_RATE_LIMIT = { perMinute: 10, burst: 20 } as const;
 
 export interface OperatorOptions extends Pick<
   OperatorContext,
-  "db" | "idempotency" | "baseUrl" | "approval" | "controls" | "chain" | "system"
+  "db" | "idempotency" | "baseUrl" | "approval" | "controls" | "chain" | "system" | "publishedLog"
 > {
   readonly db: OperatorContext["db"];
   readonly master: MasterSecret;
@@ -38,6 +38,7 @@ export function createOperatorContext(options: OperatorOptions): OperatorContext
     controls: options.controls,
     chain: options.chain,
     system: options.system,
+    publishedLog: options.publishedLog,
     sessions: createOperatorSessions({ db, master, baseUrl, operators }),
     signIn:
       identity === undefined

@@ -156,14 +156,16 @@ function auditRoute(context: OperatorContext): Route {
 
 // The routes of the pages of the system, of providers, and of grants and abuse.
 function systemRoutes(context: OperatorContext): readonly Route[] {
-  const { db, system } = context;
+  const { db, system, publishedLog } = context;
   return [
     operatorPageRoute({
       path: SYSTEM_PATH,
       id: "showSystem",
       summary: "Show jobs, queues and settings",
-      run: async ({ caller: operator }) =>
-        systemPage(operator, { system, queues: await readQueues(db) }),
+      run: async ({ caller: operator }) => {
+        const published = await publishedLog.read();
+        return systemPage(operator, { system, queues: await readQueues(db), published });
+      },
     }),
     operatorPageRoute({
       path: PROVIDERS_PATH,

@@ -8,6 +8,7 @@ import type { RateLimiter } from "../http/guards/rate-limiter.ts";
 import type { Operator } from "../http/route.ts";
 import { submitOnce, FORM_TOKEN } from "../idempotency/form-submission.ts";
 import type { Idempotency } from "../idempotency/idempotency.ts";
+import type { PublishedLog } from "../ledger-proofs/published-log.ts";
 import type { SignIn } from "../people/sign-in.ts";
 import type { Db, Tx } from "../store/db.ts";
 import { OPERATOR_PATH, type OperatorSessions } from "./sign-in/operator-sessions.ts";
@@ -28,6 +29,7 @@ export interface OperatorContext {
   readonly approval: "off" | "two_person";
   readonly controls: { readonly networks: NetworkBlocks; readonly limits: LiveLimits };
   readonly system: SystemState;
+  readonly publishedLog: PublishedLog;
 }
 
 export const OPERATOR_SIGN_IN_PATH = `${OPERATOR_PATH}/signin`;

@@ -102,6 +102,7 @@ export function createRouteDeps(
       webhooks,
       idempotency,
       billing,
+      ledgerProofs: services.ledgerProofs.deps,
       storage: config.responseStorage,
       createWorkspace: workspaceCreation(services),
       isDevelopment: config.development,
@@ -112,11 +113,19 @@ export function createRouteDeps(
     operations: operationsRouteDeps(config, options, services, isLeaving),
     mcp: mcpDeps(config, services, { handle, version }),
     readStatus: createStatus({ db: services.core.db, providerName }),
-    discovery: discoverySettings(config, version, isSignInDisabled, {
-      cheapModels: cheapestNow(services, now()),
-      startedAt: now(),
-    }),
+    discovery: discoveryDeps(config, options, services),
   };
+}
+
+function discoveryDeps(
+  config: Config,
+  { now, version }: ServerOptions,
+  services: Services,
+): RouteDeps["discovery"] {
+  return discoverySettings(config, version, services.isSignInDisabled, {
+    cheapModels: cheapestNow(services, now()),
+    startedAt: now(),
+  });
 }
 
 function peopleDeps(

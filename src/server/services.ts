@@ -109,6 +109,7 @@ export async function createServices(
   const agentPayments = createAgentPayments(config, { billing: billing.deps, core, now });
   const ledgerVerification = createVerification(config, options, db);
   const ledgerProofs = createLedgerProofs(config, options, core);
+  const operating = { core, modelCalls, jobRuns, controls, ledgerProofs };
   const alerting = { core, modelCalls, ledgerVerification, controls };
   return {
     core,
@@ -133,7 +134,7 @@ export async function createServices(
     billing,
     agentPayments,
     jobRuns,
-    operatorContext: createOperator(config, { core, modelCalls, jobRuns, controls }, identity),
+    operatorContext: createOperator(config, operating, identity),
   };
 }
 
@@ -251,12 +252,14 @@ function createOperator(
     modelCalls,
     jobRuns,
     controls,
-  }: Pick<Services, "core" | "modelCalls" | "jobRuns" | "controls">,
+    ledgerProofs,
+  }: Pick<Services, "core" | "modelCalls" | "jobRuns" | "controls" | "ledgerProofs">,
   identity: IdentitySettings | undefined,
 ): OperatorContext | undefined {
   const { db, master, idempotency } = core;
   return createOperatorContext({
     controls,
+    publishedLog: ledgerProofs.deps.log,
     approval: config.operatorApproval,
     system: {
       settings: listSettings(config),

@@ -49,6 +49,7 @@ const PAGE_PERMISSIONS: Readonly<Record<string, Permission>> = {
   exportWorkspaceAuditJson: "audit.read",
   showAuditStream: "audit.read",
   exportWorkspaceInvoices: "billing.read",
+  exportLedgerProof: "billing.read",
   showWorkspaceSettings: "workspace.read",
   showPlayground: "keys.create",
   downloadWorkspaceExport: "workspace.export",

@@ -1,8 +1,10 @@
-// The audit log and the invoices of a workspace as CSV.
+// What a workspace downloads: the audit log, the invoices and the ledger proof.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { DAY_MS } from "../../src/base/time.ts";
 import { createUser, makeMember, type TestUser, visitPage } from "../billing/console-user.ts";
 import { buyCredits, submitForm } from "../billing/fixtures.ts";
+import { publishAt } from "../ledger-proofs/fixtures.ts";
 import { describeEachStore } from "../support/stores/stores.ts";
 import { type ConsoleFixture, createConsoleFixture } from "./console-fixture.ts";
 
@@ -34,6 +36,19 @@ describeEachStore((store) => {
       expect(first).toEndWith(",20000000,20,1,0.00,21.00");
       expect(second).toStartWith(`INV-000001,${paid.id},paid,`);
       expect(second).toEndWith(",10000000,10,0.5,0.00,10.50");
+    });
+
+    test("have the newest ledger proof once one is published", async () => {
+      const { gateway, account, owner } = fixture;
+      const billing = `/console/${account.id}/billing`;
+      const proofPath = `${billing}/ledger-proof.json`;
+      expect((await visitPage(gateway, billing, owner)).text).not.toContain(proofPath);
+      expect((await visitPage(gateway, proofPath, owner)).status).toBe(404);
+      const [day] = await publishAt(gateway, Date.now() + 2 * DAY_MS);
+      expect((await visitPage(gateway, billing, owner)).text).toContain(proofPath);
+      const proof = await visitPage(gateway, proofPath, owner);
+      expect(proof.headers.get("content-disposition")).toContain("ledger-proof.json");
+      expect(JSON.parse(proof.text)).toMatchObject({ account: account.id, day });
     });
 
     test("list the audit log with names, and keep the filter", async () => {

@@ -5,6 +5,7 @@ import { secret } from "../../src/base/crypto/secret.ts";
 import { newId } from "../../src/base/id.ts";
 import type { JsonObject } from "../../src/base/json.ts";
 import { DAY_MS, HOUR_MS } from "../../src/base/time.ts";
+import { loadMasterSecret } from "../../src/config/master-secret.ts";
 import { findProof, type ProofDeps } from "../../src/ledger-proofs/find-proof.ts";
 import { publishDueDays } from "../../src/ledger-proofs/publish-day.ts";
 import { createPublishedLog } from "../../src/ledger-proofs/published-log.ts";
@@ -12,6 +13,7 @@ import { deposit, type Ledger } from "../../src/ledger/ledger.ts";
 import type { Db } from "../../src/store/db.ts";
 import type { UsageRecord } from "../../src/usage/usage.ts";
 import { openAccount, startLedger, usageRecord } from "../ledger/fixtures.ts";
+import type { Gateway } from "../support/gateway.ts";
 
 export const FIRST_DAY = Date.parse("2026-03-01T00:00:00Z");
 export const ISSUER = "https://gateway.example";
@@ -72,4 +74,11 @@ export async function createWorld(db: Db): Promise<World> {
     proofOf: async (account, day, limit = 100) =>
       JSON.parse(JSON.stringify(await findProof(deps, { account, day, limit, offset: 0 }))),
   };
+}
+
+/** Publishes what is due by then. */
+export function publishAt({ config, server, url }: Gateway, now: number) {
+  const { secret: configured, store } = config;
+  const gatewaySecret = loadMasterSecret({ secret: configured }, store.dataDir);
+  return publishDueDays({ db: server.db, master: gatewaySecret, baseUrl: url }, now);
 }

@@ -6,7 +6,6 @@ import path from "node:path";
 import type { JsonObject } from "../../src/base/json.ts";
 import { DAY_MS } from "../../src/base/time.ts";
 import { loadMasterSecret } from "../../src/config/master-secret.ts";
-import { publishDueDays } from "../../src/ledger-proofs/publish-day.ts";
 import { verifyLog, verifyProof } from "../../src/ledger-proofs/verify-proof.ts";
 import { rotateSigningKey } from "../../src/signing/signing-keys.ts";
 import {
@@ -20,6 +19,7 @@ import { scratchFolder } from "../support/scratch-folder.ts";
 import { ROOT } from "../support/source/source-files.ts";
 import { expectStatus } from "../support/source/tested-statuses.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
+import { publishAt } from "./fixtures.ts";
 
 const EXAMPLE = path.join(ROOT, "examples/ledger-proof.ts");
 
@@ -40,11 +40,6 @@ describe.each(STORE_KINDS)("proofs of the ledger over HTTP on %s", (store) => {
     // Safe because the key set is that of the gateway.
     const keys = json["keys"] as readonly { readonly kid: string; readonly x: string }[];
     return (id: string): string | undefined => keys.find(({ kid }) => kid === id)?.x;
-  };
-  const publish = (now: number) => {
-    const { secret, store: settings } = gateway.config;
-    const master = loadMasterSecret({ secret }, settings.dataDir);
-    return publishDueDays({ db: gateway.server.db, master, baseUrl: gateway.url }, now);
   };
   const callModel = async ({ headers }: TestAccount): Promise<void> => {
     const response = await fetch(`${gateway.url}/v1/chat/completions`, {
@@ -72,7 +67,7 @@ describe.each(STORE_KINDS)("proofs of the ledger over HTTP on %s", (store) => {
     await callModel(account);
     await callModel(account);
     clock.now += DAY_MS;
-    expect(await publish(clock.now)).toEqual([first]);
+    expect(await publishAt(gateway, clock.now)).toEqual([first]);
   });
   afterAll(() => gateway.stop());
 
@@ -117,7 +112,7 @@ describe.each(STORE_KINDS)("proofs of the ledger over HTTP on %s", (store) => {
     const mirrored = verifyLog(one.json, await readKeys(), { size: 0 });
     await gateway.server.db.write((tx) => rotateSigningKey(tx, master, clock.now));
     clock.now += 2 * DAY_MS;
-    await publish(clock.now);
+    await publishAt(gateway, clock.now);
     const next = await get("/v1/ledger/roots?since=1");
     expect(verifyLog(next.json, await readKeys(), mirrored).size).toBeGreaterThan(1);
     // The head that was mirrored is enough, without the records.

@@ -8,6 +8,7 @@ import { DAY_MS } from "../../src/base/time.ts";
 import { insertUsage } from "../../src/usage/insert-usage.ts";
 import { rollUpUsage } from "../../src/usage/rollup/roll-up.ts";
 import { textOf } from "../billing/console-user.ts";
+import { publishAt } from "../ledger-proofs/fixtures.ts";
 import { usageRecord } from "../ledger/fixtures.ts";
 import { demoUsage } from "../support/demo/demo-usage.ts";
 import { eventually } from "../support/eventually.ts";
@@ -86,6 +87,16 @@ describeEachStore((store) => {
       expect(text).toMatch(/sim no calls 0 0 – – – \$0\.00/);
       expect(text).toMatch(/Charged today \$\d/);
       expect(text).toContain("None. A circuit opens for 10 seconds");
+    });
+
+    test("show the newest roots of the ledger", async () => {
+      const { gateway, clock } = harness;
+      expect(textOf(await visit("/operator/system"))).toContain("No roots yet");
+      await registerAccount(gateway);
+      const [day = ""] = await publishAt(gateway, clock.now + 2 * DAY_MS);
+      const system = textOf(await visit("/operator/system"));
+      expect(system).toContain(`Last day ${day}`);
+      expect(system).toMatch(/Records in the log 1 Balances of all accounts \$\d/);
     });
 
     test("show the figures of each key of a provider that has several", async () => {

@@ -30,13 +30,14 @@ import { readAutoTopUpSummary } from "../../billing/top-up/auto-top-up.ts";
 import { findOrInsertSavingMethod } from "../../billing/top-up/payment-method-rows.ts";
 import { saveConfirmedMethod, reconcileMethods } from "../../billing/top-up/payment-methods.ts";
 import { listTopUpsByInvoiceRange } from "../../billing/top-up/top-up-rows.ts";
-import { csvDownload, EXPORTED_MAX } from "../../http/csv-download.ts";
+import { csvDownload, EXPORTED_MAX, jsonDownload } from "../../http/csv-download.ts";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import { formErrorOf, pageResponse } from "../../http/pages/page-response.ts";
 import { formRoute, submitForm } from "../../http/pages/page-routes.ts";
 import type { Route, SessionUser } from "../../http/route.ts";
 import { cursorSchema } from "../../http/schemas.ts";
 import type { Idempotency } from "../../idempotency/idempotency.ts";
+import { ENTRIES_MAX, findProof, type ProofDeps } from "../../ledger-proofs/find-proof.ts";
 import { getLowBalanceThreshold } from "../../ledger/balance-thresholds.ts";
 import { getWallet } from "../../ledger/ledger.ts";
 import { listServiceCredits } from "../../service-levels/service-credits.ts";
@@ -54,6 +55,7 @@ export interface BillingPageDeps extends ConsoleReadDeps {
   readonly db: Db;
   readonly billing: BillingDeps;
   readonly idempotency: Idempotency;
+  readonly ledgerProofs: ProofDeps;
 }
 
 const PATH = "/console/{account}/billing";
@@ -66,6 +68,7 @@ export function billingPageRoutes(deps: BillingPageDeps): readonly Route[] {
   return [
     showRoute(deps),
     exportRoute(deps),
+    proofRoute(deps),
     buyRoute(deps),
     changeRoute(deps),
     ...(isDevelopment ? [showDevelopmentCardRoute(deps), saveDevelopmentCardRoute(deps)] : []),
@@ -112,6 +115,21 @@ function exportRoute(deps: BillingPageDeps): Route {
     run: async ({ account }) => {
       const { data } = await listInvoices(deps.db, account, { limit: EXPORTED_MAX });
       return csvDownload(await writeCsv(INVOICE_COLUMNS, data), "invoices.csv");
+    },
+  });
+}
+
+function proofRoute(deps: BillingPageDeps): Route {
+  return workspacePage(deps, {
+    path: `${PATH}/ledger-proof.json`,
+    id: "exportLedgerProof",
+    summary: "Export the newest proof of the balance of a workspace",
+    params: AccountPath,
+    responses: { 200: { description: "The proof.", contentType: "application/json" } },
+    permission: "billing.read",
+    run: async ({ account }) => {
+      const page = { account, limit: ENTRIES_MAX, offset: 0 };
+      return jsonDownload(await findProof(deps.ledgerProofs, page), "ledger-proof.json");
     },
   });
 }
@@ -254,21 +272,23 @@ interface BillingPageRequest {
 }
 
 async function readBilling(
-  { db, billing }: BillingPageDeps,
+  { db, billing, ledgerProofs }: BillingPageDeps,
   { user, workspace, now, cursor }: BillingPageRequest,
 ): Promise<BillingPageProps> {
   const { accountId } = workspace;
-  const [balance, lowThreshold, topUp, details, serviceCredits, invoices] = await Promise.all([
-    getWallet(db, accountId),
-    getLowBalanceThreshold(db, accountId),
-    readAutoTopUpSummary(db, accountId, now),
-    readBillingDetails(db, accountId),
-    listServiceCredits(db, accountId, { limit: SERVICE_CREDITS_SHOWN }),
-    listInvoices(db, accountId, {
-      limit: INVOICES_PER_PAGE,
-      ...(cursor === undefined ? {} : { cursor }),
-    }),
-  ]);
+  const [balance, lowThreshold, topUp, details, serviceCredits, published, invoices] =
+    await Promise.all([
+      getWallet(db, accountId),
+      getLowBalanceThreshold(db, accountId),
+      readAutoTopUpSummary(db, accountId, now),
+      readBillingDetails(db, accountId),
+      listServiceCredits(db, accountId, { limit: SERVICE_CREDITS_SHOWN }),
+      ledgerProofs.log.read(),
+      listInvoices(db, accountId, {
+        limit: INVOICES_PER_PAGE,
+        ...(cursor === undefined ? {} : { cursor }),
+      }),
+    ]);
   const [newest, oldest] = [invoices.data[0]?.id ?? "", invoices.data.at(-1)?.id ?? ""];
   const topUps = await listTopUpsByInvoiceRange(db, accountId, [oldest, newest]);
   const agentMethods = await listAgentPaymentMethods(db, accountId, [oldest, newest]);
@@ -280,6 +300,7 @@ async function readBilling(
     topUp,
     details,
     serviceCredits: serviceCredits.data,
+    provenDay: published.at(-1)?.day,
     canSaveMethods: paymentMethodsOf(billing.processor) !== undefined,
     invoices: invoices.data.map((invoice) => {
       const automatic = topUps.find(({ invoiceId }) => invoiceId === invoice.id);

@@ -38,6 +38,8 @@ export interface BillingPageProps {
   readonly details: BillingDetails;
   /** The newest. */
   readonly serviceCredits: readonly ServiceCredit[];
+  /** The newest day with a ledger proof. */
+  readonly provenDay: string | undefined;
   readonly invoices: readonly InvoiceItem[];
   /** The cursor of the older invoices. */
   readonly olderCursor?: string;
@@ -106,12 +108,39 @@ export function billingPage(props: BillingPageProps): PageLayout {
             </>
           ) : null}
         </p>
+        <ProofCard {...props} />
         <DetailsCard {...props} />
         <ServiceCreditCard {...props} />
         <InvoiceTable {...props} />
       </>
     ),
   });
+}
+
+/** Nothing before the first published day. */
+function ProofCard({
+  workspace,
+  provenDay,
+}: Pick<BillingPageProps, "workspace" | "provenDay">): Child {
+  if (provenDay === undefined) return null;
+  return (
+    <Card
+      id="ledger-proof"
+      title="Ledger proof"
+      aside={<a href="/docs/ledger-proofs">How to verify it</a>}
+    >
+      <p>
+        Proves that the balance of {provenDay} (UTC) and its entries are in the roots that this
+        gateway published.
+      </p>
+      <a
+        class="button secondary"
+        href={`${workspacePath(workspace.accountId, "/billing")}/ledger-proof.json`}
+      >
+        Download the proof
+      </a>
+    </Card>
+  );
 }
 
 /** Nothing without credits: most gateways have no service levels. */

@@ -114,6 +114,7 @@ export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
     "account-data",
     "presets",
     "agent-sessions",
+    "ledger-proofs",
   ],
   operator: [
     "base",
@@ -131,6 +132,7 @@ export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
     "accounts",
     "billing",
     "verification",
+    "ledger-proofs",
   ],
   discovery: ["wires", "base", "http", "models", "status", "service-levels"],
   mcp: ["wires", "base", "store", "http", "discovery"],
