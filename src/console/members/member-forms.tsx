@@ -47,15 +47,17 @@ export function InviteForm({ user, workspace, rejected }: FormProps): Child {
       <form method="post" action={workspacePath(workspace.accountId, "/members")}>
         <HiddenFields user={user} fields={{ do: "invite" }} />
         <div class="fields short">
-          <Field
-            id="invite-email"
-            name="email"
-            type="email"
-            label="Email address"
-            value={form?.values.email}
-            error={isAllowanceError ? undefined : form?.error.message}
-            isRequired
-          />
+          <div class="long">
+            <Field
+              id="invite-email"
+              name="email"
+              type="email"
+              label="Email address"
+              value={form?.values.email}
+              error={isAllowanceError ? undefined : form?.error.message}
+              isRequired
+            />
+          </div>
           <div class="field long">
             <label for="invite-role">Role</label>
             <select id="invite-role" name="role">

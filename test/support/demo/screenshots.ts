@@ -51,6 +51,8 @@ const WORKSPACE_PAGES = [
   "budgets",
   "responses",
   "members",
+  "sso",
+  "directory-sync",
   "webhooks",
   "audit",
   "billing",
