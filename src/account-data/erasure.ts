@@ -91,6 +91,7 @@ export const ERASURES: readonly Erasure[] = [
   { table: "operator_request", key: "id", rows: OF_ACCOUNT },
   { table: "billing_details", key: "account_id", rows: OF_ACCOUNT },
   { table: "preset", key: "name", rows: OF_ACCOUNT },
+  { table: "guardrail", key: "name", rows: OF_ACCOUNT },
   { table: "auto_top_up", key: "account_id", rows: OF_ACCOUNT },
   {
     table: "payment_method",

@@ -17,6 +17,8 @@ import { usdText } from "../base/money/money.ts";
 import type { PageRequest } from "../base/pagination.ts";
 import { type InvoiceLinks, toInvoiceRecord } from "../billing/invoices/invoice-record.ts";
 import { listInvoices } from "../billing/invoices/invoices.ts";
+import { toGuardrailRecord } from "../guardrails/guardrail-record.ts";
+import { listGuardrails } from "../guardrails/guardrails.ts";
 import { timestamp } from "../http/schemas.ts";
 import { toKeyRecord } from "../keys/key-record.ts";
 import { listKeys } from "../keys/keys.ts";
@@ -82,6 +84,8 @@ const SECTIONS: Readonly<Record<string, Section>> = {
     toSection(await listWebhooks(db, accountId, page), toWebhookRecord),
   preset: async ({ db, accountId }) =>
     onePage((await listPresets(db, accountId)).map(toPresetRecord)),
+  guardrail: async ({ db, accountId }) =>
+    onePage((await listGuardrails(db, accountId)).map(toGuardrailRecord)),
   invoice: async ({ db, accountId, billing }, page) =>
     toSection(await listInvoices(db, accountId, page), (invoice) =>
       toInvoiceRecord(invoice, billing),

@@ -58,6 +58,8 @@ export const ROLE_PERMISSIONS = {
   "provider_keys.change": MANAGERS,
   "presets.read": ROLES,
   "presets.change": MANAGERS,
+  "guardrails.read": ROLES,
+  "guardrails.change": MANAGERS,
   "webhooks.read": MANAGERS,
   "webhooks.change": MANAGERS,
   "audit.read": MANAGERS,

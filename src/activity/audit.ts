@@ -71,6 +71,8 @@ export const AUDIT_ACTIONS = {
   "email_settings.changed": "A person chose which emails they get.",
   "file.created": "A file was uploaded.",
   "file.deleted": "A file was deleted.",
+  "guardrail.saved": "A guardrail was created, or its settings were changed.",
+  "guardrail.deleted": "A guardrail was deleted.",
   "incident.posted": "An operator wrote on the status page.",
   "invitation.declined": "The invited person declined.",
   "invitation.withdrawn": "An owner or admin withdrew an invitation.",

@@ -29,6 +29,7 @@ const ERROR_TYPES: Readonly<Record<FaultCode, string>> = {
   session_stopped: "permission_error",
   workspace_budget_reached: "permission_error",
   workspace_frozen: "billing_error",
+  guardrail_denied: "permission_error",
   not_found: "not_found_error",
   model_not_found: "not_found_error",
   method_not_allowed: "invalid_request_error",

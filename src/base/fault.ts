@@ -40,6 +40,10 @@ export const FAULTS = {
     403,
     "This workspace is frozen by the gateway's operator, or it is closing. Model calls are rejected; reads still work.",
   ],
+  guardrail_denied: [
+    403,
+    "A guardrail of this workspace denied this call. Change the request, or ask the owner of the workspace.",
+  ],
   not_found: [404, "Nothing exists at this URL. All endpoints are listed in /llms.txt."],
   model_not_found: [404, "This model does not exist. Use an id from GET /v1/models."],
   method_not_allowed: [
@@ -101,6 +105,9 @@ const NEXT_STEPS: Readonly<Partial<Record<FaultCode, readonly NextStep[]>>> = {
       body: {},
       why: "Create an account and an API key.",
     },
+  ],
+  guardrail_denied: [
+    { method: "GET", url: "/v1/guardrails", why: "See what the guardrails check." },
   ],
   not_found: [{ method: "GET", url: "/llms.txt", why: "List all endpoints." }],
   model_not_found: [{ method: "GET", url: "/v1/models", why: "List all models." }],

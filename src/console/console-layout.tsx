@@ -35,6 +35,7 @@ const PAGE_GROUPS = [
       { path: "/connected-apps", label: "Connected apps" },
       { path: "/provider-keys", label: "Provider keys", permission: "provider_keys.read" },
       { path: "/presets", label: "Presets", permission: "presets.read" },
+      { path: "/guardrails", label: "Guardrails", permission: "guardrails.read" },
       { path: "/responses", label: "Stored responses", permission: "responses.read" },
       { path: "/members", label: "Members" },
       { path: "/sso", label: "Single sign-on", permission: "sso.read" },

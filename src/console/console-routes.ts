@@ -21,6 +21,7 @@ import {
   type DirectorySyncPageDeps,
   directorySyncPageRoutes,
 } from "./directory-sync/directory-sync-page-routes.ts";
+import { type GuardrailPageDeps, guardrailPageRoutes } from "./guardrails/guardrail-page-routes.ts";
 import { type KeyPageDeps, keyPageRoutes } from "./keys/key-page-routes.ts";
 import { logPageRoutes } from "./logs/log-page-routes.ts";
 import { type MemberPageDeps, memberPageRoutes } from "./members/member-page-routes.ts";
@@ -47,6 +48,7 @@ export interface ConsoleRouteDeps
     AuditPageDeps,
     BillingPageDeps,
     DirectorySyncPageDeps,
+    GuardrailPageDeps,
     KeyPageDeps,
     MemberPageDeps,
     ProviderKeyPageDeps,
@@ -73,6 +75,7 @@ export function consoleRoutes(deps: ConsoleRouteDeps): readonly Route[] {
     ...keyPageRoutes(deps),
     ...connectedAppRoutes(deps),
     ...presetPageRoutes(deps),
+    ...guardrailPageRoutes(deps),
     ...providerKeyPageRoutes(deps),
     ...memberPageRoutes(deps),
     ...ssoPageRoutes(deps),

@@ -63,6 +63,10 @@ export const ERROR_ADVICE = {
     retry: "no",
     next: "Tell the human. If `frozen_by` is `operator`, only the gateway's operator can unfreeze the workspace.",
   },
+  guardrail_denied: {
+    retry: "no",
+    next: "Change the request as the message says. The owner of the workspace can change its guardrails: see `/docs/guardrails`.",
+  },
   not_found: {
     retry: "no",
     next: "Check the path against `/openapi.yaml`, and the id against the list endpoint, if there is one.",

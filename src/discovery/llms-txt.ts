@@ -55,6 +55,8 @@ const OMITTED_PATHS: ReadonlySet<string> = new Set([
   "/v1/billing/details",
   "/v1/presets",
   "/v1/presets/{name}",
+  "/v1/guardrails",
+  "/v1/guardrails/{name}",
   "/v1/moderations",
   "/v1/images/edits",
   "/v1/decisions",

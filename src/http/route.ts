@@ -32,6 +32,8 @@ export interface Caller {
   readonly granted?: ReadonlySet<Scope>;
   /** Set for a request without a key: the caller is its network, which has no account. */
   readonly isAnonymous?: true;
+  /** When the guardrails of the workspace changed last; absent if it has none. */
+  readonly guardrailsAt?: number;
 }
 
 /** The columns of a key that restrict its calls, as they are stored. */

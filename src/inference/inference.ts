@@ -75,6 +75,7 @@ export interface InferenceDeps {
   readonly freezeOf?: HoldDeps["freezeOf"];
   readonly findKey: InferDeps["findKey"];
   readonly findPreset: InferDeps["findPreset"];
+  readonly openGuards: InferDeps["openGuards"];
   readonly findProviderKey: FindProviderKey;
   readonly prepareCall?: PrepareCall;
   readonly offers: OfferDeps;
@@ -103,18 +104,16 @@ export interface Inference extends ProviderAccounts {
 }
 
 export function createInference(deps: InferenceDeps): Inference {
-  const { catalog, lease, now, timeouts, freezeOf, findPreset, findProviderKey } = deps;
+  const { lease, now, timeouts, freezeOf, findPreset, openGuards, isClaimed } = deps;
   const { accountAt, isAvailable } = providerAccountsOf(deps);
   const breaker = createCircuitBreaker();
   const routing = createRoutingState(breaker);
   const { statistics, sticky } = routing;
   const { trackCall, whenIdle } = createOpenCallCounter();
   const { shutdownSignals, endCalls, forceShutdown } = createShutdownSignals();
-  const findRoute = createRouteCache(accountAt);
   const { isOpen } = breaker;
   const { orderCredentials, recordRefusal } = createCredentialOrder({ isOpen, now });
-  const accounts = { accountAt, findRoute, findProviderKey, orderCredentials };
-  const route = { catalog, routing, now, dataPolicy: deps.dataPolicy, ...accounts };
+  const route = routeDepsOf(deps, { accountAt, orderCredentials, routing });
   const send = { breaker, sendHttp: deps.sendHttp, timeouts, now, recordRefusal };
   const abandonedCalls = createAbandonedCalls(deps.abandonedCallsPerMinute);
   const tokenCounts = createTokenCounts();
@@ -129,6 +128,7 @@ export function createInference(deps: InferenceDeps): Inference {
     now,
     findKey: deps.findKey,
     findPreset,
+    openGuards,
     trackCall,
     lastAttemptStartMs: lastAttemptStartMs(timeouts),
     abandonedCalls,
@@ -157,7 +157,7 @@ export function createInference(deps: InferenceDeps): Inference {
   return {
     infer,
     // Counts say nothing about how a provider serves calls, so they stay out of its statistics.
-    countTokens: { findPreset, route, send, freezeOf, isClaimed: deps.isClaimed },
+    countTokens: { findPreset, openGuards, route, send, freezeOf, isClaimed },
     accountAt,
     isAvailable,
     health: (model, at) => {
@@ -172,6 +172,14 @@ export function createInference(deps: InferenceDeps): Inference {
     endCalls,
     forceShutdown,
   };
+}
+
+function routeDepsOf(
+  { catalog, now, dataPolicy, findProviderKey }: InferenceDeps,
+  state: Pick<InferDeps["route"], "accountAt" | "orderCredentials" | "routing">,
+): InferDeps["route"] {
+  const findRoute = createRouteCache(state.accountAt);
+  return { catalog, now, dataPolicy, findProviderKey, findRoute, ...state };
 }
 
 function providerAccountsOf(deps: InferenceDeps): ProviderAccounts {

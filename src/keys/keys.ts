@@ -51,10 +51,7 @@ const CACHE_MAX = 50_000;
 export type KeySource = "cache" | "store";
 
 export interface Keys {
-  /**
-   * Without an actor, the key itself is its creator: the first key of an account without an owner. `raw` of a key with a
-   * credential is the name of the credential, and is not shown.
-   */
+  /** Without an actor, the key itself is its creator. `raw` of a key with a credential is its name, and is not shown. */
   readonly create: (
     tx: Tx,
     act: Omit<Act, "actor"> & { readonly actor: Actor | undefined },
@@ -82,6 +79,7 @@ export interface Keys {
     source: KeySource,
   ) => LiveKey | undefined | Promise<LiveKey | undefined>;
   /** Writes the last uses, which are collected in memory. */
+  readonly forgetLookUps: () => void;
   readonly flushLastUsed: () => Promise<void>;
 }
 
@@ -152,6 +150,7 @@ export function createKeys({ db, master, prefix, baseUrl = "" }: KeysDeps): Keys
     await flushTimes(db, formerLastUsed, "former_last_used_at:bigint");
   };
   return {
+    forgetLookUps: () => cache.clear(),
     create,
     rotate,
     find,

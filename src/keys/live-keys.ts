@@ -29,6 +29,7 @@ const PARAMETER = "? || ''";
 /** The first key of an unclaimed account acts as its owner: no limit takes a scope from it. */
 const SELECT_LIVE_KEY = `select api_key.id, api_key.account_id, api_key.expires_at, api_key.limit_nano, api_key.scopes, api_key.policy, api_key.former_until, api_key.credential,
   response_storage.mode, response_storage.retention_days, account.claimed_at, account.signs_receipts,
+  (select max(updated_at) from guardrail where guardrail.account_id = api_key.account_id) as guardrails_at,
   case when account.claimed_at is null
     and api_key.id = (select min(id) from api_key first where first.account_id = api_key.account_id) then 1 else 0 end as is_root
   from api_key left join account on account.id = api_key.account_id
@@ -97,6 +98,7 @@ function toLiveKey(row: Row | undefined, now: number): LiveKey | undefined {
   const expiresAt = integerOrNull(row, "expires_at");
   if (expiresAt !== null && expiresAt <= now) return undefined;
   const policy = parsePolicy(row["policy"]);
+  const guardrailsAt = integerOrNull(row, "guardrails_at");
   const isBounded = row["limit_nano"] !== null || policy !== undefined;
   const hasLimit = isBounded && integer(row, "is_root") === 0;
   const credential = parseCredential(row["credential"]);
@@ -113,6 +115,7 @@ function toLiveKey(row: Row | undefined, now: number): LiveKey | undefined {
     ...(row["signs_receipts"] === null || integer(row, "signs_receipts") === 0
       ? {}
       : { signsReceipts: true }),
+    ...(guardrailsAt === null ? {} : { guardrailsAt }),
   };
 }
 

@@ -10,6 +10,7 @@ import { memoize } from "../base/memoize.ts";
 import { resolveHost } from "../base/network/public-endpoint.ts";
 import type { Config } from "../config/config.ts";
 import type { LiveLimits } from "../controls/limits.ts";
+import { createOpenGuards } from "../guardrails/open-guards.ts";
 import { createInference, type Inference, type InferenceDeps } from "../inference/inference.ts";
 import { infer } from "../inference/lifecycle/infer.ts";
 import { timeoutsFrom } from "../inference/lifecycle/timeouts.ts";
@@ -101,6 +102,7 @@ export function createModelCalls(
     freezeOf: (accountId) => findFreeze(db, accountId),
     findKey: (keyId, at) => findLiveKey(db, keyId, at),
     findPreset: (accountId, name, version) => findPreset(db, accountId, name, version),
+    openGuards: openGuardsOf(config, options, core),
     findProviderKey: (caller, providerId) => providerKeys.findNewestKey(caller, providerId, now()),
     offers: offersOf(core, config.baseUrl),
     signReceipt: (record) => signReceipt(record, config.baseUrl, core.signingKeys.current()),
@@ -140,6 +142,22 @@ function listKeyProviders(
       const account = accountAt(id);
       return account !== undefined && canAddKey(account, isDevelopment);
     });
+}
+
+function openGuardsOf(
+  { baseUrl, development }: Config,
+  { now, monotonicNow = () => performance.now() }: ServerOptions,
+  { db, signingKeys }: Core,
+): InferenceDeps["openGuards"] {
+  return createOpenGuards({
+    db,
+    issuer: baseUrl,
+    signingKey: signingKeys.current,
+    now,
+    monotonicNow,
+    resolve: resolveHost,
+    allowLoopback: development,
+  });
 }
 
 function offersOf({ signingKeys }: Core, baseUrl: string): InferenceDeps["offers"] {

@@ -56,13 +56,11 @@ export function createRouteDeps(
   const { baseUrl } = config;
   const { log, now, version } = options;
   const { webhooks, claims, sessions, sso, isSignInDisabled, operatorContext } = services;
-  const { db, master, idempotency, keys, signedRequests, signingKeys } = services.core;
+  const { db, master, keys, signedRequests, signingKeys } = services.core;
   const { providerKeys, responses, inference } = services.modelCalls;
   const billing = services.billing.deps;
   const { x402, mpp } = services.agentPayments;
   const accountData = { db, startExport: createExports(log), billing };
-  // In development, emails are kept and shown instead.
-  const sendsEmails = config.email !== undefined || config.development;
   return {
     db,
     accounts: accountRouteDeps(config, services),
@@ -77,6 +75,11 @@ export function createRouteDeps(
     ledgerProofs: services.ledgerProofs.deps,
     keys: { db, keys, provePublicKey: signedRequests.provePublicKey },
     providerKeys: { db, providerKeys },
+    guardrails: {
+      db,
+      allowLoopback: config.development,
+      onChanged: keys.forgetLookUps,
+    },
     webhooks: { db, webhooks },
     billing: { billing, x402: x402?.deps, mpp },
     claims: { db, claims, baseUrl, vendor: config.vendor, isSignInDisabled },
@@ -84,31 +87,11 @@ export function createRouteDeps(
     deviceLogin: deviceLoginDeps(services, baseUrl),
     appSignIn: appSignInDeps(services),
     mcpSignIn: mcpSignInDeps(services, config),
-    people: peopleDeps(services, baseUrl, sendsEmails),
+    people: peopleDeps(services, baseUrl, sendsEmails(config)),
     sso: { db, sso, sessions, baseUrl },
     emails: emailDeps(config, services),
     agentSessions: { db, onSessionStopped: inference.stoppedSessions.add },
-    console: {
-      db,
-      baseUrl,
-      sendsEmails,
-      operatorLinks: operatorLinks(config.billing.operator),
-      onSessionStopped: inference.stoppedSessions.add,
-      accountData,
-      keys,
-      sso,
-      auditStreams: { master, allowLoopback: config.development },
-      providerKeys,
-      webhooks,
-      idempotency,
-      billing,
-      ledgerProofs: services.ledgerProofs.deps,
-      storage: config.responseStorage,
-      createWorkspace: workspaceCreation(services),
-      isDevelopment: config.development,
-      snippets: { baseUrl, model: exampleModelOf(config) },
-      callableModels: () => callableModels(services),
-    },
+    console: consoleDeps(config, services, accountData),
     operator: { operatorContext },
     operations: operationsRouteDeps(config, options, services, isLeaving),
     mcp: mcpDeps(config, services, { handle, version }),
@@ -128,10 +111,48 @@ function discoveryDeps(
   });
 }
 
+/** In development, emails are kept and shown instead. */
+function sendsEmails({ email, development }: Config): boolean {
+  return email !== undefined || development;
+}
+
+function consoleDeps(
+  config: Config,
+  services: Services,
+  accountData: RouteDeps["accountData"],
+): RouteDeps["console"] {
+  const { baseUrl, development: isDevelopment } = config;
+  const { webhooks, sso } = services;
+  const { db, master, idempotency, keys } = services.core;
+  const { providerKeys, inference } = services.modelCalls;
+  return {
+    db,
+    baseUrl,
+    sendsEmails: sendsEmails(config),
+    operatorLinks: operatorLinks(config.billing.operator),
+    onSessionStopped: inference.stoppedSessions.add,
+    accountData,
+    keys,
+    sso,
+    auditStreams: { master, allowLoopback: isDevelopment },
+    providerKeys,
+    webhooks,
+    idempotency,
+    billing: services.billing.deps,
+    ledgerProofs: services.ledgerProofs.deps,
+    storage: config.responseStorage,
+    createWorkspace: workspaceCreation(services),
+    isDevelopment,
+    snippets: { baseUrl, model: exampleModelOf(config) },
+    callableModels: () => callableModels(services),
+    onGuardrailsChanged: keys.forgetLookUps,
+  };
+}
+
 function peopleDeps(
   { core: { db }, sessions, keptForms, signIn }: Services,
   baseUrl: string,
-  sendsEmails: boolean,
+  canSendEmails: boolean,
 ): RouteDeps["people"] {
   return {
     db,
@@ -139,7 +160,7 @@ function peopleDeps(
     keptForms,
     signIn,
     baseUrl,
-    sendsEmails,
+    sendsEmails: canSendEmails,
     workspaceSignIn: workspaceSignIn(db),
   };
 }

@@ -33,6 +33,7 @@ import { modelPageRoutes } from "../discovery/model-pages/model-pages-routes.ts"
 import { serviceLevelRoutes } from "../discovery/service-levels-page/service-level-routes.ts";
 import { statusPageRoutes } from "../discovery/status-page/status-routes.ts";
 import { type EmailRouteDeps, emailRoutes } from "../email/email-routes.ts";
+import { type GuardrailRouteDeps, guardrailRoutes } from "../guardrails/guardrails-routes.ts";
 import type { Route } from "../http/route.ts";
 import { type InferenceRouteDeps, inferenceRoutes } from "../inference/api/inference-routes.ts";
 import { type KeyRouteDeps, keyRoutes } from "../keys/keys-routes.ts";
@@ -77,6 +78,7 @@ export interface RouteDeps {
   readonly ledgerProofs: ProofDeps;
   readonly keys: KeyRouteDeps;
   readonly providerKeys: ProviderKeyRouteDeps;
+  readonly guardrails: GuardrailRouteDeps;
   readonly webhooks: WebhookRouteDeps;
   readonly billing: BillingRouteDeps;
   readonly claims: ClaimRouteDeps;
@@ -120,6 +122,7 @@ export function allRoutes(deps: RouteDeps): readonly Route[] {
     ...activityRoutes({ db }),
     ...balanceAlertRoutes({ db }),
     ...presetRoutes({ db }),
+    ...guardrailRoutes(deps.guardrails),
     ...billingDetailsRoutes({ db }),
     ...serviceCreditRoutes({ db }),
     ...billingRoutes(deps.billing),

@@ -269,6 +269,7 @@ const COUNTED_OUTCOMES: Readonly<Partial<Record<Outcome | "failed", string>>> = 
   limit_exceeded: "errors > 0",
   budget_cut: "errors > 0",
   empty_reply: "errors > 0",
+  guardrail_denied: "errors > 0",
   client_aborted: "aborted > 0",
 };
 

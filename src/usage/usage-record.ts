@@ -73,6 +73,16 @@ export const UsageRecordSchema = z
     dropped: z.array(z.string()).meta({
       description: "What a translation could not express, as in the header `x-postern-dropped`.",
     }),
+    guardrails: z
+      .array(
+        z.object({
+          name: z.string(),
+          phase: z.enum(["input", "output"]),
+          action: z.enum(["allowed", "masked", "rewritten", "denied", "failed"]),
+          ms: z.int(),
+        }),
+      )
+      .meta({ description: "What the guardrails of the workspace decided, and their time." }),
     trace_id: z
       .string()
       .nullable()
@@ -112,6 +122,7 @@ export const USAGE_EXAMPLE = {
   first_token_ms: null,
   labels: { team: "search" },
   dropped: [],
+  guardrails: [],
   trace_id: null,
 };
 
@@ -230,6 +241,7 @@ export function toUsageRecord(record: UsageRecord): z.infer<typeof UsageRecordSc
     first_token_ms: record.firstTokenMs,
     labels: Object.fromEntries(record.labels.map(splitLabel)),
     dropped: [...(record.dropped ?? [])],
+    guardrails: [...(record.guardrails ?? [])],
     trace_id: record.traceId ?? null,
   };
 }

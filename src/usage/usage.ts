@@ -2,6 +2,7 @@
 // prices, so that its cost can be recomputed; the ledger writes it in the transaction of the settlement.
 
 import { Fault } from "../base/fault.ts";
+import type { GuardrailCheck } from "../base/guard.ts";
 import { type Nano, toNano } from "../base/money/money.ts";
 import { utcDay } from "../base/time.ts";
 import {
@@ -63,6 +64,7 @@ export const OUTCOMES = [
   "limit_exceeded",
   "budget_cut",
   "empty_reply",
+  "guardrail_denied",
 ] as const;
 export type Outcome = (typeof OUTCOMES)[number];
 
@@ -130,6 +132,8 @@ export interface UsageRecord {
   readonly labels: readonly string[];
   /** What a translation could not express, as in the header `x-postern-dropped`. */
   readonly dropped?: readonly string[] | undefined;
+  /** What the guardrails of the workspace decided. */
+  readonly guardrails?: readonly GuardrailCheck[] | undefined;
   /** The trace of the caller's `traceparent` header. */
   readonly traceId?: string | undefined;
   /** Set if the caller asked for a receipt. */
@@ -221,6 +225,7 @@ export function toUsageValues(record: UsageRecord, charges?: ChargesAt): readonl
       price: record.price,
       attempts: record.attempts,
       dropped: record.dropped,
+      guardrails: record.guardrails,
       traceId: record.traceId,
       receipt: record.receipt,
     }),
@@ -235,7 +240,7 @@ export function toUsageRecord(row: Row): UsageRecord {
   // Safe because only `toUsageValues` writes this column.
   const detail = JSON.parse(text(row, "detail")) as Pick<
     UsageRecord,
-    "price" | "attempts" | "dropped" | "traceId" | "receipt"
+    "price" | "attempts" | "dropped" | "guardrails" | "traceId" | "receipt"
   >;
   const labels = textOrNull(row, "labels");
   return {
@@ -264,6 +269,7 @@ export function toUsageRecord(row: Row): UsageRecord {
     firstTokenMs: integerOrNull(row, "first_token_ms"),
     labels: labels === null ? [] : parseStoredLabels(labels),
     dropped: detail.dropped,
+    guardrails: detail.guardrails,
     traceId: detail.traceId,
     receipt: detail.receipt,
   };

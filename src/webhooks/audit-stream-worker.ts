@@ -21,10 +21,10 @@ import {
 import { newId } from "../base/id.ts";
 import type { Log } from "../base/log.ts";
 import { parseEndpoint, type ResolveHost } from "../base/network/public-endpoint.ts";
+import { send, type SendResult } from "../base/network/send-to-endpoint.ts";
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from "../base/time.ts";
 import type { Db } from "../store/db.ts";
 import { otlpLogsJson } from "../telemetry/otlp-logs.ts";
-import { send, type SendResult } from "./send-to-endpoint.ts";
 
 /** Requests in flight at once. */
 const STREAMS_MAX = 32;
@@ -112,6 +112,7 @@ async function sendBatch(
           headers: { "user-agent": "Postern-Audit-Stream", ...headerOf(stream, key) },
           body: bodyOf(stream, entries),
           timeoutMs: TIMEOUT_MS,
+          responseMaxBytes: 0,
           resolve,
           signal,
         });

@@ -19,14 +19,15 @@ import { signatureHeaders } from "../activity/webhook-signature.ts";
 import { newId } from "../base/id.ts";
 import type { Log } from "../base/log.ts";
 import { type ResolveHost, parseEndpoint, resolveHost } from "../base/network/public-endpoint.ts";
+import { type SendResult, send } from "../base/network/send-to-endpoint.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "../base/time.ts";
 import { clampDueTimes } from "../store/clamp-due.ts";
 import { type Db, type Tx, text } from "../store/db.ts";
-import { type SendResult, send } from "./send-to-endpoint.ts";
 import { type Webhooks } from "./webhooks.ts";
 
 const CONCURRENCY = 64;
 const TIMEOUT_MS = 10_000;
+const RESPONSE_STORED_BYTES = 1_024;
 /** How long requests in flight may take after shutdown began. */
 const DRAIN_MS = 4_000;
 /** A webhook is disabled when a delivery has failed and no attempt succeeded for this long. */
@@ -163,12 +164,20 @@ async function attemptDelivery(
   const signed = { id: text(event, "id"), at, body };
   return await send({
     endpoint,
-    headers: signatureHeaders(signed, deps.webhooks.secretsOf(webhook, at)),
+    headers: {
+      "user-agent": "Postern-Webhooks",
+      ...signatureHeaders(signed, deps.webhooks.secretsOf(webhook, at)),
+    },
     body,
     timeoutMs: deps.timeoutMs ?? TIMEOUT_MS,
+    responseMaxBytes: RESPONSE_STORED_BYTES,
     resolve: deps.resolve ?? resolveHost,
     signal,
   });
+}
+
+function printable(text: string): string {
+  return text.replaceAll(/[^\P{C}\n\t]/gu, "\u{fffd}");
 }
 
 interface AttemptTiming {
@@ -184,7 +193,13 @@ function outcomeOf(
   { at, durationMs, now, random }: AttemptTiming,
 ): AttemptOutcome {
   const { status, response, error } = sent;
-  const attempt = { at, durationMs, status, error: error ?? errorOf(status), response };
+  const attempt = {
+    at,
+    durationMs,
+    status,
+    error: error ?? errorOf(status),
+    response: printable(response),
+  };
   if (isSuccess(status)) return { status: "delivered", attempt, dueAt: now, endedAt: now };
   const delayMs =
     status === HTTP_GONE ? undefined : retryDelayMs(delivery.tries, random, sent.retryAfterMs);

@@ -101,6 +101,11 @@ const REQUESTS: Readonly<Record<string, (world: World) => Promise<Send> | Send>>
     send(world, "PATCH", "/v1/account/balance-alert", { low_usd: 5 }),
   changeBillingDetails: (world) => () =>
     send(world, "PATCH", "/v1/billing/details", { name: "Example Ltd" }),
+  saveGuardrail: (world) => () => send(world, "POST", "/v1/guardrails/no-mail", GUARDRAIL),
+  deleteGuardrail: async (world) => {
+    await send(world, "POST", "/v1/guardrails/no-mail", GUARDRAIL);
+    return () => send(world, "DELETE", "/v1/guardrails/no-mail");
+  },
   savePreset: (world) => () => send(world, "POST", "/v1/presets/reviewer", { temperature: 0 }),
   deletePreset: async (world) => {
     await send(world, "POST", "/v1/presets/reviewer", {});
@@ -225,6 +230,14 @@ const REQUESTS: Readonly<Record<string, (world: World) => Promise<Send> | Send>>
     );
     return () => post(world, "/connected-apps", { key: String(row?.["id"]) });
   },
+  changeGuardrails: (world) => () =>
+    post(world, "/guardrails", {
+      do: "patterns",
+      name: "no-mail",
+      action: "mask",
+      input: "on",
+      email: "on",
+    }),
   changePresets: (world) => () =>
     post(world, "/presets", {
       do: "save",
@@ -437,6 +450,7 @@ async function scimCaller(world: World) {
 }
 
 const PROVIDER_KEY = { provider: "openai", api_key: "sk-test-0000000000000000000000" };
+const GUARDRAIL = { type: "patterns", entities: ["email"] };
 const WEBHOOK = { url: "https://hooks.example.com/postern" };
 
 describeEachStore((kind) => {

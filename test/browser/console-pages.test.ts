@@ -61,6 +61,7 @@ const PAGES: readonly (readonly [name: string, target: () => string])[] = [
     "/keys",
     "/connected-apps",
     "/presets",
+    "/guardrails",
     "/provider-keys",
     "/budgets",
     "/members",

@@ -87,6 +87,7 @@ test("a name of 88 characters widens no table of the console, at 390 and at 1,44
     `/keys/${history.keyId}`,
     "/connected-apps",
     "/presets",
+    "/guardrails",
     "/provider-keys",
     `/provider-keys/${history.providerKeyId}`,
     "/responses",

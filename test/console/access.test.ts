@@ -40,6 +40,7 @@ const PAGE_PERMISSIONS: Readonly<Record<string, Permission>> = {
   showWorkspaceProviderKey: "provider_keys.read",
   showNewProviderKey: "provider_keys.change",
   showPresets: "presets.read",
+  showGuardrails: "guardrails.read",
   showWorkspaceSso: "sso.read",
   showDirectorySync: "sso.read",
   showWorkspaceWebhooks: "webhooks.read",
@@ -94,6 +95,10 @@ const FORM_PERMISSIONS: Readonly<Record<string, readonly (readonly [Permission, 
   changeWorkspaceProviderKeys: [
     ["provider_keys.change", { do: "add", provider: "sim", api_key: "short" }],
     ["provider_keys.change", { do: "remove", provider_key: "pk_none" }],
+  ],
+  changeGuardrails: [
+    ["guardrails.change", { do: "patterns", name: "Not a name", action: "mask" }],
+    ["guardrails.change", { do: "delete", name: "none" }],
   ],
   changePresets: [
     ["presets.change", { do: "save", name: "Not a name", model: "", system: "", more: "" }],

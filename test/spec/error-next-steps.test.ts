@@ -197,6 +197,13 @@ describe.each(STORE_KINDS)("following next on %s", (store) => {
       await call(gateway, "DELETE /v1/account", { key });
       return { key, response: await chat(gateway, key) };
     },
+    guardrail_denied: async () => {
+      const key = await register();
+      const body = { type: "patterns", entities: ["email"], action: "deny" };
+      await call(gateway, "POST /v1/guardrails/no-addresses", { key, body });
+      const response = await chat(gateway, key, withContent("Write to ada@example.com"));
+      return { key, response, repeat: () => chat(gateway, key, withContent("Write to Ada")) };
+    },
     not_found: async () => ({ response: await call(gateway, "GET /v1/nothing") }),
     model_not_found: async () => {
       const key = await register();

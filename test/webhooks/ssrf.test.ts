@@ -6,7 +6,7 @@ import {
   type PublicEndpoint,
   parseEndpoint,
 } from "../../src/base/network/public-endpoint.ts";
-import { send, type SendResult } from "../../src/webhooks/send-to-endpoint.ts";
+import { send, type SendResult } from "../../src/base/network/send-to-endpoint.ts";
 import { openStore } from "../support/stores/stores.ts";
 import { createHarness } from "./harness.ts";
 import { startReceiver } from "./webhook-receiver.ts";
@@ -323,5 +323,13 @@ function sendTo(
   resolve: (name: string) => Promise<readonly string[]>,
 ): Promise<SendResult> {
   const signal = new AbortController().signal;
-  return send({ endpoint, headers: {}, body: "{}", timeoutMs: 300, resolve, signal });
+  return send({
+    endpoint,
+    headers: {},
+    body: "{}",
+    timeoutMs: 300,
+    responseMaxBytes: 1_024,
+    resolve,
+    signal,
+  });
 }

@@ -68,6 +68,7 @@ export function callPage({ user, workspace, call, keyName }: CallPageProps): Pag
           <RequestCard call={call} keyName={keyName} logs={logs} />
           <HeaderCard call={call} />
         </div>
+        <GuardrailCard call={call} />
         <LossCard call={call} />
         <p class="note">
           Prompts and replies are neither logged nor shown. A response that the Responses API stores
@@ -285,6 +286,33 @@ function HeaderCard({ call }: { readonly call: UsageRecord }): Child {
     <Card id="headers" title="Response headers">
       <Details
         items={headers.map(([name, value]) => [<code>{name}</code>, <code>{value}</code>])}
+      />
+    </Card>
+  );
+}
+
+function GuardrailCard({ call: { guardrails = [] } }: { readonly call: UsageRecord }): Child {
+  if (guardrails.length === 0) return null;
+  return (
+    <Card
+      id="guardrails"
+      title="Guardrails"
+      aside={<a href="/docs/guardrails">How calls are checked</a>}
+    >
+      <Table
+        label="Guardrails"
+        columns={[
+          { name: "Guardrail" },
+          { name: "Checked" },
+          { name: "Result" },
+          { name: "ms", isNumber: true },
+        ]}
+        rows={guardrails.map(({ name, phase, action, ms }) => [
+          <span class="line">{name}</span>,
+          phase === "input" ? "Request" : "Reply",
+          action,
+          formatInteger(ms),
+        ])}
       />
     </Card>
   );

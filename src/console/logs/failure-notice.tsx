@@ -67,6 +67,8 @@ export function failureCause(
     return "The reply was longer than this gateway relays. Ask for fewer tokens, choices or log probabilities.";
   if (call.outcome === "budget_cut")
     return "No more credits could be held for this reply, so it ended early. Buy credits or raise the limit, and retry it.";
+  if (call.outcome === "guardrail_denied")
+    return "A guardrail of this workspace denied the reply. The model has answered, so the call was charged.";
   const last = call.attempts.at(-1);
   const provider = last?.provider ?? call.provider;
   if (call.outcome === "upstream_timeout")

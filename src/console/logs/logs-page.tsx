@@ -48,6 +48,7 @@ const OUTCOME_NAMES: Readonly<Record<Outcome | "failed" | "refused", string>> = 
   limit_exceeded: "Reply too long",
   budget_cut: "Credits used up",
   empty_reply: "Empty reply",
+  guardrail_denied: "Denied by a guardrail",
 };
 
 const SORT_NAMES: Readonly<Record<UsageSort, string>> = {

@@ -2,13 +2,13 @@
 
 import { z } from "zod";
 import { authorize } from "../../accounts/members.ts";
-import { Fault, invalid } from "../../base/fault.ts";
+import { invalid } from "../../base/fault.ts";
 import { parseJson } from "../../base/json.ts";
 import type { FormError } from "../../http/pages/page-response.ts";
-import { parseWithSchema } from "../../http/request/validate.ts";
 import type { Route } from "../../http/route.ts";
 import { PRESET_NAME, PresetSettings } from "../../presets/preset-record.ts";
 import { deletePreset, findPreset, listPresets, savePreset } from "../../presets/presets.ts";
+import { checkedForm } from "../checked-form.ts";
 import { workspacePath } from "../console-layout.tsx";
 import { donePath, DoneQuery } from "../done-notice.tsx";
 import type { ConsoleReadDeps } from "../require-access.ts";
@@ -65,7 +65,7 @@ function changeRoute(deps: ConsoleReadDeps): Route {
     write: async (tx, { act, body }) => {
       await authorize(tx, act, "presets.change");
       if (body.do === "delete") return deletePreset(tx, act, body.name);
-      const { name } = checked(z.object({ name: PRESET_NAME }), { name: body.name });
+      const { name } = checkedForm(z.object({ name: PRESET_NAME }), { name: body.name });
       return savePreset(tx, act, name, settingsOf(body));
     },
     done: ({ account, body }) => donePath(workspacePath(account, "/presets"), body.do),
@@ -92,15 +92,5 @@ function settingsOf({ model, system, more }: PresetForm): z.infer<typeof PresetS
     ...(system.trim() === "" ? {} : { system }),
     ...further,
   };
-  return checked(PresetSettings, settings);
-}
-
-/** What a person typed, so an error is theirs to correct and not that of a stale form. */
-function checked<T>(schema: z.ZodType<T>, value: unknown): T {
-  try {
-    return parseWithSchema(schema, value, "body");
-  } catch (error) {
-    if (!(error instanceof Fault)) throw error;
-    throw invalid(error.options.param, error.publicMessage);
-  }
+  return checkedForm(PresetSettings, settings);
 }

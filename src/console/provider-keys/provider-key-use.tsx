@@ -4,6 +4,7 @@
 import type { Child } from "hono/jsx";
 import { z } from "zod";
 import { invalid } from "../../base/fault.ts";
+import { Option } from "../../http/pages/components/form.tsx";
 import type { Key } from "../../keys/key.ts";
 import type { ProviderKeyUse } from "../../provider-keys/provider-keys.ts";
 import { keyName } from "../usage/read-usage.ts";
@@ -114,27 +115,5 @@ export function UseFields({ idPrefix, use, apiKeys }: UseFieldsProps): Child {
         label="Allow the provider to store requests and replies"
       />
     </>
-  );
-}
-
-interface OptionProps {
-  readonly id: string;
-  readonly input: {
-    readonly type: "radio" | "checkbox";
-    readonly name: string;
-    readonly value: string;
-  };
-  readonly isChecked: boolean;
-  readonly label: string;
-}
-
-function Option({ id, input, isChecked, label }: OptionProps): Child {
-  return (
-    <div class="option">
-      <input id={id} {...input} checked={isChecked} />
-      <label for={id}>
-        <bdi>{label}</bdi>
-      </label>
-    </div>
   );
 }

@@ -4,6 +4,7 @@
 import type { Child } from "hono/jsx";
 import { z } from "zod";
 import { ALL_EVENTS, EVENT_TYPES } from "../../activity/events.ts";
+import { Option } from "../../http/pages/components/form.tsx";
 
 const Checkbox = z.literal("on").optional();
 
@@ -32,25 +33,21 @@ export function EventFields({
   return (
     <fieldset>
       <legend>Events</legend>
-      <div class="option">
-        <input type="checkbox" id={`${id}-all`} name="all_events" value="on" checked={isAll} />
-        <label for={`${id}-all`}>All events, also those that are added later</label>
-      </div>
+      <Option
+        id={`${id}-all`}
+        input={{ type: "checkbox", name: "all_events", value: "on" }}
+        isChecked={isAll}
+        label="All events, also those that are added later"
+      />
       <p class="hint">Or clear it and choose:</p>
       <div class="event-options">
         {EVENT_TYPES.map((type) => (
-          <div class="option">
-            <input
-              type="checkbox"
-              id={`${id}-${type}`}
-              name={type}
-              value="on"
-              checked={!isAll && events.includes(type)}
-            />
-            <label for={`${id}-${type}`}>
-              <code>{type}</code>
-            </label>
-          </div>
+          <Option
+            id={`${id}-${type}`}
+            input={{ type: "checkbox", name: type, value: "on" }}
+            isChecked={!isAll && events.includes(type)}
+            label={<code>{type}</code>}
+          />
         ))}
       </div>
     </fieldset>

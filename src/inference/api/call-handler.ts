@@ -44,6 +44,7 @@ export const MODEL_FAULTS = [
   "session_stopped",
   "workspace_budget_reached",
   "workspace_frozen",
+  "guardrail_denied",
   "model_not_found",
   "conflict",
   "upstream_error",

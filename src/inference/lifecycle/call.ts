@@ -3,6 +3,7 @@
 import type { FetchedFiles } from "@postern/wires";
 import { publicError, type PublicError } from "../../base/error-body.ts";
 import type { Fault } from "../../base/fault.ts";
+import type { Guard, GuardrailCheck } from "../../base/guard.ts";
 import type { Nano } from "../../base/money/money.ts";
 import type { IdempotentCall } from "../../http/request/idempotent-call.ts";
 import type { FormFile } from "../../http/request/multipart-body.ts";
@@ -28,6 +29,10 @@ export interface CallInput {
   readonly api: Api;
   /** The body; of a form, the JSON that stands for it. */
   readonly text: string;
+  /** The body with its preset, if a guardrail may have changed it. */
+  readonly unchecked?: string | undefined;
+  /** Set for a workspace with guardrails, once they have checked the request. */
+  readonly guardrails?: CallGuardrails | undefined;
   /** The files of a form, to which its JSON refers. */
   readonly files?: readonly FormFile[] | undefined;
   /** The body as it was received, for a receipt; undefined if it is `text`. */
@@ -68,6 +73,12 @@ export interface SentForm {
 export interface StreamWriter {
   readonly push: (bytes: Uint8Array) => string;
   readonly end: () => string;
+}
+
+interface CallGuardrails {
+  readonly checks: readonly GuardrailCheck[];
+  /** Checks the reply. */
+  readonly output: Guard | undefined;
 }
 
 /** What the caller sees of a fault, with the next steps that its key can take. */

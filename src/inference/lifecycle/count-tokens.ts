@@ -3,6 +3,7 @@
 
 import { WIRE_TRAITS } from "@postern/wires";
 import { invalid } from "../../base/fault.ts";
+import type { OpenGuards } from "../../base/guard.ts";
 import { isSet } from "../../base/json.ts";
 import type { Model } from "../../models/catalog.ts";
 import { countRequestTokens, type InputCount } from "../metering/input-count.ts";
@@ -17,6 +18,7 @@ import { rejectStoredReferences } from "../shared-account/reject-references.ts";
 import { destinationOf } from "../shared-account/source-url.ts";
 import { type AttemptDeps, attemptCandidate } from "../upstream/attempt.ts";
 import type { CallInput } from "./call.ts";
+import { checkInput } from "./check-guardrails.ts";
 import { countByProvider } from "./count-by-provider.ts";
 import { type DataPolicyDeps, keepDataPolicy } from "./enforce-data-policy.ts";
 import { allowedCandidates } from "./enforce-key-policy.ts";
@@ -26,6 +28,7 @@ import { sharedCredentialsFault } from "./shared-credentials.ts";
 
 export interface CountTokensDeps extends FreezeDeps {
   readonly findPreset: FindPreset;
+  readonly openGuards: OpenGuards;
   readonly route: RoutingDeps & DataPolicyDeps;
   readonly send: AttemptDeps;
 }
@@ -37,7 +40,7 @@ export async function countResponseTokens(
   deps: CountTokensDeps,
   sent: CallInput,
 ): Promise<Response> {
-  const input = await expandPreset(deps.findPreset, sent);
+  const input = await preparedInput(deps, sent);
   const request = parseRequest(input.api, input.text, "count");
   if (isSet(request.json["previous_response_id"]))
     throw invalid(
@@ -52,19 +55,18 @@ export async function countResponseTokens(
 
 /** For an API whose count has a form of its own. */
 export async function countInputTokens(deps: CountTokensDeps, sent: CallInput): Promise<Count> {
-  const input = await expandPreset(deps.findPreset, sent);
+  const input = await preparedInput(deps, sent);
   const request = parseRequest(input.api, input.text, "count");
   await rejectIfFrozen(deps, input.caller.accountId);
   return countAs(deps, input, request);
 }
 
 export async function countTokens(deps: CountTokensDeps, sent: CallInput): Promise<Response> {
-  const input = await expandPreset(deps.findPreset, sent);
+  const input = await preparedInput(deps, sent);
   const { accountId } = input.caller;
   const request = parseRequest("messages", input.text, "count");
   await rejectIfFrozen(deps, accountId);
   const found = await findCandidates(request, "count_tokens", input.caller, deps.route);
-  // A count shows the prompt to the provider, as a call does.
   const permitted = keepDataPolicy(found, request, input.caller, deps.route);
   const [candidate] = allowedCandidates(permitted, input);
   const sharedFault = sharedCredentialsFault(request);
@@ -94,6 +96,11 @@ export async function countTokens(deps: CountTokensDeps, sent: CallInput): Promi
   return new Response(text, {
     headers: { ...headers, "content-type": "application/json", [COUNT_HEADER]: "provider" },
   });
+}
+
+/** A count shows the prompt to the provider, as a call does. */
+async function preparedInput(deps: CountTokensDeps, sent: CallInput): Promise<CallInput> {
+  return await checkInput(deps.openGuards, await expandPreset(deps.findPreset, sent));
 }
 
 function countBody(request: ParsedRequest, { upstreamName, credential }: Candidate): string {

@@ -63,7 +63,12 @@ async function expand(
     provider,
     ...withPreset(body, common),
   });
-  return { ...input, text, preset: `${name}@${preset.version}` };
+  return {
+    ...input,
+    text,
+    received: input.received ?? input.text,
+    preset: `${name}@${preset.version}`,
+  };
 }
 
 function presetNotFound(name: string, version: string | undefined): Fault {

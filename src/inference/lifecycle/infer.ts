@@ -4,6 +4,7 @@
 
 import { API_TRAITS } from "@postern/wires";
 import { endedKeyFault, Fault } from "../../base/fault.ts";
+import type { OpenGuards } from "../../base/guard.ts";
 import type { AuthenticatedKey, Caller } from "../../http/route.ts";
 import { requireScope } from "../../http/steps/authenticate.ts";
 import {
@@ -30,6 +31,7 @@ import {
 } from "../upstream/attempt.ts";
 import { type AbandonedCalls, rejectIfOftenAbandoned } from "./abandoned-calls.ts";
 import type { CallInput, HeldCall, Hold, OpenCall, ParsedCall } from "./call.ts";
+import { checkInput } from "./check-guardrails.ts";
 import type { DataPolicyDeps } from "./enforce-data-policy.ts";
 import { priceAllowed, type TokenRateLimit } from "./enforce-key-policy.ts";
 import { expandPreset, type FindPreset } from "./expand-preset.ts";
@@ -59,6 +61,7 @@ export interface InferDeps {
   readonly abandonedCalls: AbandonedCalls;
   readonly tokenCounts: Pick<TokenRateLimit, "rejectIfExceeded">;
   readonly findPreset: FindPreset;
+  readonly openGuards: OpenGuards;
   readonly parse: ParseDeps;
   readonly route: RoutingDeps & DataPolicyDeps;
   readonly hold: HoldDeps;
@@ -82,7 +85,9 @@ export async function infer(deps: InferDeps, received: CallInput): Promise<Respo
   deps.tokenCounts.rejectIfExceeded(sent.caller, sent.now);
   const expanding = expandPreset(deps.findPreset, sent);
   const input = expanding instanceof Promise ? await expanding : expanding;
-  const parsing = parseCall(deps.parse, input);
+  const checking = checkInput(deps.openGuards, input);
+  const checked = checking instanceof Promise ? await checking : checking;
+  const parsing = parseCall(deps.parse, checked);
   const parsed = parsing instanceof Promise ? await parsing : parsing;
   if (parsed instanceof Response) return parsed;
   let response = await runParsed(deps, parsed);
@@ -91,8 +96,8 @@ export async function infer(deps: InferDeps, received: CallInput): Promise<Respo
       throw new Fault("conflict", "key changed during its call", {
         message: "The policy or the scopes of this key changed during the call. Send it again.",
       });
-    const caller = await currentCaller(deps, input);
-    response = await runParsed(deps, { ...parsed, input: withKeySession({ ...input, caller }) });
+    const caller = await currentCaller(deps, checked);
+    response = await runParsed(deps, { ...parsed, input: withKeySession({ ...checked, caller }) });
   }
   return response;
 }

@@ -12,7 +12,7 @@ import { MINUTE_MS, SECOND_MS } from "../../base/time.ts";
 import { API_PATHS } from "../../usage/usage.ts";
 import type { CostEstimate } from "../metering/cost-estimate.ts";
 import { type CostCeiling, readQuoteOffer } from "../request/call-options.ts";
-import type { ParsedRequest } from "../request/parse-request.ts";
+import { type ParsedRequest, parseRequest } from "../request/parse-request.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import type { PricedCandidate, PricedCandidates } from "../routing/priced-candidates.ts";
 import type { CallInput } from "./call.ts";
@@ -105,7 +105,12 @@ export function acceptOffer(
   request: ParsedRequest,
 ): Promise<AcceptedOffer> | undefined {
   const carried = readQuoteOffer(request.json, input.headers);
-  return carried && verifyOffer(deps, { input, request, ...carried });
+  return carried && verifyOffer(deps, { input, request: quoted(input, request), ...carried });
+}
+
+/** A quote is for the request before guardrails changed it. */
+function quoted({ api, unchecked }: CallInput, request: ParsedRequest): ParsedRequest {
+  return unchecked === undefined ? request : parseRequest(api, unchecked);
 }
 
 interface CarriedOffer {

@@ -13,7 +13,14 @@ import { stopRollingHold } from "../streaming/rolling-hold.ts";
 import type { FailedCandidate } from "../upstream/attempt.ts";
 import type { AbandonedCalls } from "./abandoned-calls.ts";
 import type { ItemSettlement } from "./batch-item.ts";
-import type { HeldCall, MeteredReply, ResponseWrite, SettledCall, StatefulCall } from "./call.ts";
+import type {
+  CallInput,
+  HeldCall,
+  MeteredReply,
+  ResponseWrite,
+  SettledCall,
+  StatefulCall,
+} from "./call.ts";
 import type { TokenRateLimit } from "./enforce-key-policy.ts";
 import type { HeldCredit } from "./hold/held-credit.ts";
 import { releaseHold } from "./hold/hold.ts";
@@ -169,12 +176,13 @@ export async function settle(
   }
 }
 
-/** What could not be held for is not stored either. */
+/** What the caller did not get is not stored either. */
 function storedResponse(
   statefulCall: StatefulCall | undefined,
   outcome: Outcome,
 ): ResponseWrite | undefined {
-  return outcome === "budget_cut" ? undefined : statefulCall?.storeReply();
+  const isWithheld = outcome === "budget_cut" || outcome === "guardrail_denied";
+  return isWithheld ? undefined : statefulCall?.storeReply();
 }
 
 /** The result of an item of a batch, if this call is its last. */
@@ -244,9 +252,16 @@ export function usageRecordOf(call: HeldCall, metered: MeteredReply, now: number
     firstTokenMs: firstTokenMs ?? null,
     labels: input.labels,
     dropped: droppedPaths(call.plan.dropped, metered.replyLosses),
+    guardrails: guardrailChecks(input),
     traceId: parseTraceParent(input.headers.get("traceparent"))?.traceId,
     receipt: receiptDetail(call, metered),
   };
+}
+
+function guardrailChecks({ guardrails }: CallInput): UsageRecord["guardrails"] {
+  return guardrails === undefined || guardrails.checks.length === 0
+    ? undefined
+    : [...guardrails.checks];
 }
 
 function receiptDetail(

@@ -71,6 +71,7 @@ function keyOf({ api, caller, headers, forwardedHeaders }: CallInput, json: Json
     lossyHeader: headers.get(LOSSY_HEADER),
     strictHeader: headers.get(STRICT_HEADER),
     restrictions: caller.restrictions,
+    guardrailsAt: caller.guardrailsAt,
   };
   return createHash("sha256").update(canonicalText(identity)).digest("hex");
 }

@@ -1,8 +1,10 @@
-// What a stream's relay needs, and how a stream can end.
+// What a stream's relay needs and keeps, and how a stream can end.
 
 import type { AbortSignalLike, BodyStream } from "@postern/http-client";
 import type { JsonObject } from "../../base/json.ts";
+import type { ResponseSink } from "../../http/response-stream.ts";
 import type { HoldState } from "../../ledger/lease.ts";
+import type { GuardedStream } from "../guardrails/guarded-stream.ts";
 import type { EventPipeline } from "./event-pipeline.ts";
 import type { RollingHold } from "./rolling-hold.ts";
 import type { SharedTimer } from "./shared-timer.ts";
@@ -15,6 +17,7 @@ export type StreamOutcome =
   | "limit_exceeded"
   | "budget_cut"
   | "empty_reply"
+  | "guardrail_denied"
   | "upstream_error"
   | "upstream_timeout";
 
@@ -32,6 +35,8 @@ export type StreamFailure =
   | "store_unavailable"
   /** The caller's session was stopped. */
   | "stopped"
+  /** A guardrail denied the reply. */
+  | "denied"
   | "shut_down";
 
 /** `failed`: by an error event of the provider, which the caller has seen. */
@@ -42,6 +47,7 @@ export function outcomeOf(end: StreamEnd): StreamOutcome {
   // The gateway itself ended the stream.
   if (end === "hold_lost" || end === "store_unavailable" || end === "shut_down") return "shut_down";
   if (end === "stopped") return "client_aborted";
+  if (end === "denied") return "guardrail_denied";
   if (end === "too_long") return "limit_exceeded";
   return end === "timed_out" ? "upstream_timeout" : "upstream_error";
 }
@@ -125,6 +131,8 @@ export interface RelayOptions {
   readonly confirmHold: () => "held" | Promise<HoldState>;
   /** Set for a stream whose hold grows with it. */
   readonly roll: RollingHold | undefined;
+  /** Set for a stream that guardrails check; it has the body. */
+  readonly guarded: Pick<GuardedStream, "onDenied"> | undefined;
   /** The events that end a stream which was cut, after its settlement. */
   readonly lengthStop: () => Uint8Array | undefined;
   /** Whether the session of the call was stopped. Asked about once a second. */
@@ -137,4 +145,42 @@ export interface RelayOptions {
   readonly record: ((bytes: Uint8Array) => void) | undefined;
   /** Receives everything that is sent before the settlement, and the last event of a whole reply. */
   readonly onSent: ((bytes: Uint8Array) => void) | undefined;
+}
+
+/**
+ * One object with what every chunk needs, first: with hundreds of open streams, each object of a stream has left the
+ * processor's cache between two of its chunks.
+ */
+export interface Relay extends RelayOptions {
+  readonly deps: RelayDeps;
+  /** Undefined until the client reads the response. */
+  sink: ResponseSink | undefined;
+  bytes: number;
+  lastReceivedAt: number;
+  lastSentAt: number;
+  /** The term of the lease in which the hold was last confirmed. */
+  heldTerm: number | undefined;
+  /** Whether it is uncertain that the call's credits are still held. */
+  isUnconfirmed: boolean;
+  /** Output that the hold does not cover yet. */
+  withheld: Uint8Array | undefined;
+  /** Forgets what the last events of a cut would repeat of it. */
+  dropWithheld: () => void;
+  /** What arrived while the stream waited for its hold: until it is confirmed, or raised. */
+  waiting: Uint8Array[] | undefined;
+  /** Whether the stream waits for the client; otherwise it waits for the provider. */
+  isBackpressured: boolean;
+  /** Whether nothing is sent any more: the client has left, or the gateway has ended the response. */
+  hasClientLeft: boolean;
+  /** Why the gateway ended the response. */
+  endedBy: StreamFailure | undefined;
+  hasEnded: boolean;
+  /** Set if the body ended while the stream waited; false if the connection was lost. */
+  waitingEnd: boolean | undefined;
+  holdExtendedAt: number;
+  /** Set once the response has ended before the provider's reply. */
+  rest: Drain | undefined;
+  restUntil: number;
+  restMaxBytes: number;
+  stopTimer: () => void;
 }

@@ -2,12 +2,12 @@
 // settlement: if a client has seen the end of its stream, the charge is in the ledger, even after a crash.
 
 import { type BodyHandler, pipeTo, setFlow } from "@postern/http-client";
-import type { ResponseSink, ResponseStreamHandlers } from "../../http/response-stream.ts";
+import type { ResponseStreamHandlers } from "../../http/response-stream.ts";
 import type { HoldState } from "../../ledger/lease.ts";
 import { completeEvents, errorEventOf, transformChunk, transformEnd } from "./event-pipeline.ts";
 import {
-  type Drain,
   outcomeOf,
+  type Relay,
   type RelayDeps,
   type RelayOptions,
   type SettledReply,
@@ -20,49 +20,11 @@ import { arrivedTokens, checkHold, isBehind, isCovered, type RollingHold } from 
 const KEEP_ALIVE_MS = 15_000;
 const EXTEND_HOLD_MS = 60_000;
 
-/**
- * One object with what every chunk needs, first: with hundreds of open streams, each object of a stream has left the
- * processor's cache between two of its chunks.
- */
-interface Relay extends RelayOptions {
-  readonly deps: RelayDeps;
-  /** Undefined until the client reads the response. */
-  sink: ResponseSink | undefined;
-  bytes: number;
-  lastReceivedAt: number;
-  lastSentAt: number;
-  /** The term of the lease in which the hold was last confirmed. */
-  heldTerm: number | undefined;
-  /** Whether it is uncertain that the call's credits are still held. */
-  isUnconfirmed: boolean;
-  /** Output that the hold does not cover yet. */
-  withheld: Uint8Array | undefined;
-  /** Forgets what the last events of a cut would repeat of it. */
-  dropWithheld: () => void;
-  /** What arrived while the stream waited for its hold: until it is confirmed, or raised. */
-  waiting: Uint8Array[] | undefined;
-  /** Whether the stream waits for the client; otherwise it waits for the provider. */
-  isBackpressured: boolean;
-  /** Whether nothing is sent any more: the client has left, or the gateway has ended the response. */
-  hasClientLeft: boolean;
-  /** Why the gateway ended the response. */
-  endedBy: StreamFailure | undefined;
-  hasEnded: boolean;
-  /** Set if the body ended while the stream waited; false if the connection was lost. */
-  waitingEnd: boolean | undefined;
-  holdExtendedAt: number;
-  /** Set once the response has ended before the provider's reply. */
-  rest: Drain | undefined;
-  restUntil: number;
-  restMaxBytes: number;
-  stopTimer: () => void;
-}
-
 /** The provider's stream as the body of the response. */
 export function relayStream(deps: RelayDeps, options: RelayOptions): ResponseStreamHandlers {
   const now = deps.now();
   const { body, pipeline, drain, extendHold, confirmHold, settle, errorBody, roll } = options;
-  const { record, onSent, isStopped, lengthStop } = options;
+  const { record, onSent, isStopped, lengthStop, guarded } = options;
   const relay: Relay = {
     deps,
     pipeline,
@@ -91,6 +53,7 @@ export function relayStream(deps: RelayDeps, options: RelayOptions): ResponseStr
     settle,
     errorBody,
     roll,
+    guarded,
     lengthStop,
     rest: undefined,
     restUntil: Infinity,
@@ -99,6 +62,11 @@ export function relayStream(deps: RelayDeps, options: RelayOptions): ResponseStr
   };
   relay.stopTimer = deps.timer.add((at) => onTick(relay, at));
   if (roll !== undefined) roll.onChange = () => onHoldChange(relay);
+  if (guarded !== undefined)
+    guarded.onDenied = (waiting) => {
+      if (relay.hasClientLeft) readRest(relay, waiting);
+      else endResponse(relay, "denied", waiting);
+    };
   return {
     onStart: (sink) => {
       if (relay.hasClientLeft) return sink.functions.abort(sink);
@@ -375,11 +343,15 @@ function onClientGone(relay: Relay): void {
   if (!relay.hasEnded) drainRest(relay);
 }
 
-/** Ends the response of a stream that the gateway does not relay further. What was relayed is charged all the same. */
-function endResponse(relay: Relay, failure: StreamFailure): void {
+/**
+ * Ends the response of a stream that the gateway does not relay further. What was relayed is charged all the same, and so is what
+ * waited to be relayed.
+ */
+function endResponse(relay: Relay, failure: StreamFailure, waiting?: Uint8Array): void {
   closeResponse(relay, failure);
   relay.endedBy = failure;
   relay.hasClientLeft = true;
+  if (waiting !== undefined) forward(relay, waiting);
   // What follows malformed bytes cannot be read.
   if (failure === "malformed") endAbandoned(relay, false);
   else drainRest(relay);

@@ -89,6 +89,7 @@ export function compactRoute(responses: Responses): Route {
       "session_stopped",
       "workspace_budget_reached",
       "workspace_frozen",
+      "guardrail_denied",
       "model_not_found",
       "not_found",
       "upstream_error",

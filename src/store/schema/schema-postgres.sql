@@ -676,6 +676,15 @@ create index provider_key_by_provider on provider_key (account_id, provider, id)
 
 -- responses
 
+create table guardrail (
+  account_id text not null,
+  name text not null,
+  created_at bigint not null,
+  updated_at bigint not null,
+  settings text not null,
+  primary key (account_id, name)
+);
+
 create table preset (
   account_id text not null,
   name text not null,

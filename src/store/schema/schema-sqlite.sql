@@ -755,6 +755,16 @@ create index provider_key_by_provider on provider_key (account_id, provider, id)
 
 -- responses
 
+-- What checks the requests and replies of a workspace.
+create table guardrail (
+  account_id text not null,
+  name text not null,
+  created_at bigint not null,
+  updated_at bigint not null, -- of all guardrails of the account: the newest is part of a cached key
+  settings text not null, -- JSON: patterns, or a hook
+  primary key (account_id, name)
+) without rowid;
+
 -- Settings of model calls under a name.
 create table preset (
   account_id text not null,

@@ -65,6 +65,7 @@ function createHarness(
   const inference = createInference({
     catalog: createLiveCatalog({ now: START }),
     findPreset: async () => undefined,
+    openGuards: async () => ({}),
     ledger,
     lease: { term: () => 1, renew: async () => true, confirmHold: async () => "held" },
     log: createLog({ level: "error", isPretty: false, write: () => {}, now: Date.now }),

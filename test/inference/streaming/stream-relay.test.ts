@@ -102,6 +102,7 @@ function openRelay(options: RelayOptions = {}) {
     confirmHold: () => "held",
     isStopped: options.isStopped ?? (() => false),
     roll: options.roll,
+    guarded: undefined,
     lengthStop: () => undefined,
     settle: async ({ outcome }) => {
       settled.push(outcome);

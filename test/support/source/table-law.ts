@@ -37,6 +37,7 @@ export const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
   keys: ["api_key"],
   scim: ["scim_directory", "scim_user", "scim_group", "scim_group_member"],
   sso: ["workspace_domain", "sso_connection"],
+  guardrails: ["guardrail"],
   presets: ["preset"],
   "provider-keys": ["provider_key"],
   claims: ["claim_attempt", "claim_count", "human_grant"],

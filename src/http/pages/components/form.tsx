@@ -132,6 +132,29 @@ function describedBy({ id, hint, error }: FrameProps): string | undefined {
   return ids.join(" ") || undefined;
 }
 
+interface OptionProps {
+  readonly id: string;
+  readonly input: {
+    readonly type: "radio" | "checkbox";
+    readonly name: string;
+    readonly value: string;
+  };
+  readonly isChecked: boolean;
+  readonly label: Child;
+}
+
+/** A radio button or a checkbox, with its label. */
+export function Option({ id, input, isChecked, label }: OptionProps): Child {
+  return (
+    <div class="option">
+      <input id={id} {...input} checked={isChecked} />
+      <label for={id}>
+        <bdi>{label}</bdi>
+      </label>
+    </div>
+  );
+}
+
 export function ErrorMessage({ message }: { readonly message: string | undefined }): Child {
   return message === undefined ? null : (
     <p class="error" role="alert">

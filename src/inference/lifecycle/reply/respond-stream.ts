@@ -21,10 +21,16 @@ import { SECOND_MS } from "../../../base/time.ts";
 import { streamResponse } from "../../../http/response-stream.ts";
 import { markCommonHeaders } from "../../../http/response.ts";
 import type { Lease } from "../../../ledger/lease.ts";
+import { type GuardedStream, guardStream } from "../../guardrails/guarded-stream.ts";
 import { tokenTotals } from "../../metering/charge.ts";
 import type { Credential } from "../../providers/credentials.ts";
 import { createEventPipeline, type EventPipeline } from "../../streaming/event-pipeline.ts";
-import type { RelayDeps, StreamFailure, StreamSettlement } from "../../streaming/relay-options.ts";
+import type {
+  RelayDeps,
+  StreamFailure,
+  StreamOutcome,
+  StreamSettlement,
+} from "../../streaming/relay-options.ts";
 import { relayStream } from "../../streaming/relay.ts";
 import { shutDownFault } from "../../upstream/failure.ts";
 import type { UpstreamReply } from "../../upstream/read-upstream-reply.ts";
@@ -54,6 +60,8 @@ import {
 } from "./meter.ts";
 import { responseHeaders } from "./response-headers.ts";
 
+type StreamReply = UpstreamReply & { readonly kind: "stream" };
+
 export interface RespondStreamDeps {
   readonly settle: SettleDeps;
   readonly now: () => number;
@@ -66,7 +74,7 @@ export interface RespondStreamDeps {
 export function respondStream(
   deps: RespondStreamDeps,
   call: HeldCall,
-  reply: UpstreamReply & { readonly kind: "stream" },
+  reply: StreamReply,
 ): Response {
   const { input, request, candidate, plan } = call;
   const { lacksTerminalEvent } = WIRE_TRAITS[plan.wire];
@@ -77,8 +85,9 @@ export function respondStream(
   const hash = call.receipt === undefined ? undefined : createSentHash(input);
   const firstTokenMs = Math.max(0, deps.now() - input.now);
   const headers = streamHeaders(call, reply, deps.now());
+  const guarded = guardedStreamOf(deps, call, reply);
   const pipeline = createEventPipeline({
-    parser: parserFor(deps, call),
+    parser: guarded === undefined ? parserFor(deps, call) : sseParser(deps),
     meter,
     transform: plan.createStreamTransform(),
     parsesAllEvents: plan.isTranslated,
@@ -94,7 +103,8 @@ export function respondStream(
   let count: ProviderCount | undefined;
   let settled: BilledCharge | undefined;
   const relay = relayStream(deps.relay, {
-    body: reply.body,
+    body: guarded?.body ?? reply.body,
+    guarded,
     pipeline,
     drain: () => {
       call.isAbandoned = true;
@@ -108,13 +118,14 @@ export function respondStream(
       const billed = await chargeEnd(deps, call, { meter, count }, settlement);
       const { charge, cost, isClamped } = billed;
       settled = billed;
-      const isServed = settlement.isWithheld !== true || !isClamped;
+      const isServed =
+        (settlement.isWithheld !== true || !isClamped) && guarded?.denied === undefined;
       // What was relayed of a reply with an event that is too long has no end, so it is not replayed.
       const canReplay = settlement.isWhole && isServed && !pipeline.parser.hasCutEvent;
       const ended = await settle(deps.settle, call, {
         charge,
         cost,
-        ...meteredStream(meter, isServed ? settlement : { ...settlement, outcome: "budget_cut" }),
+        ...meteredStream(meter, withOutcome(settlement, { isClamped, denied: guarded?.denied })),
         stored: canReplay ? recorder?.reply(headers) : undefined,
         firstTokenMs,
         responseSha256: hash?.digest(),
@@ -123,7 +134,7 @@ export function respondStream(
     },
     roll: call.roll,
     lengthStop: () => settled && lengthStopOf(call, pipeline, settled),
-    errorBody: (failure) => streamErrorBody(call, failure),
+    errorBody: (failure) => streamErrorBody(call, failure, guarded?.denied),
     record: recorder?.record,
     onSent: hash && ((bytes) => hash.update(bytes)),
   });
@@ -164,12 +175,50 @@ function meterFor({ plan, candidate, request }: HeldCall): StreamMeter {
   return createStreamMeter(wire, candidate.credential.provider.id, request.choices);
 }
 
-function parserFor({ relay }: RespondStreamDeps, { plan }: HeldCall): SseParser {
+function parserFor(deps: RespondStreamDeps, { plan }: HeldCall): SseParser {
   if (plan.relayedStream?.sent === "bytes") return createBytesParser();
   if (WIRE_TRAITS[plan.wire].framing === "aws" && plan.loop === undefined)
     return createAwsFrameParser();
+  return sseParser(deps);
+}
+
+function sseParser({ relay }: RespondStreamDeps): SseParser {
   return createSseParser(relay.limits.eventMaxBytes, { cutsLongEvents: true });
 }
+
+/** A file, such as speech, has no text to check. */
+function guardedStreamOf(
+  deps: RespondStreamDeps,
+  call: HeldCall,
+  { body }: StreamReply,
+): GuardedStream | undefined {
+  const guard = call.input.guardrails?.output;
+  if (guard === undefined || call.plan.relayedStream?.sent === "bytes") return undefined;
+  return guardStream(body, parserFor(deps, call), guard);
+}
+
+interface Withheld {
+  readonly isClamped: boolean;
+  readonly denied: Fault | undefined;
+}
+
+/** Why the caller did not get the end of the reply, if it is not how the stream ended. */
+function withOutcome(
+  settlement: StreamSettlement,
+  { isClamped, denied }: Withheld,
+): StreamSettlement {
+  if (denied !== undefined) return { ...settlement, outcome: "guardrail_denied" };
+  return settlement.isWithheld === true && isClamped
+    ? { ...settlement, outcome: "budget_cut" }
+    : settlement;
+}
+
+/** The end of the process, or of the credits, or of a reply that a guardrail denied, is not the caller's doing. */
+const OWN_ENDS: ReadonlySet<StreamOutcome> = new Set([
+  "shut_down",
+  "budget_cut",
+  "guardrail_denied",
+]);
 
 type MeteredStream = Pick<
   MeteredReply,
@@ -186,8 +235,7 @@ function meteredStream(
     outcome: isWhole && isNothing(meter, usage) ? "empty_reply" : outcome,
     status: 200,
     isUsageMissing: isWhole && (!isReported || isOutputUnreported(meter, usage)),
-    // The end of the process, or of the credits, is not the caller's doing.
-    countsAsAbandoned: isAbandoned && outcome !== "shut_down" && outcome !== "budget_cut",
+    countsAsAbandoned: isAbandoned && !OWN_ENDS.has(outcome),
   };
 }
 
@@ -247,7 +295,7 @@ function lengthStopOf(
 
 function streamHeaders(
   call: HeldCall,
-  { headers: providerHeaders, contentType }: UpstreamReply & { readonly kind: "stream" },
+  { headers: providerHeaders, contentType }: StreamReply,
   now: number,
 ): Headers {
   const headers = responseHeaders(call, providerHeaders);
@@ -277,11 +325,12 @@ function mediaType(contentType: string): string {
 function streamErrorBody(
   { input, request, candidate }: HeldCall,
   failure: StreamFailure,
+  denied: Fault | undefined,
 ): JsonObject {
   const fault =
     failure === "stopped"
       ? stoppedSessionFault(input.session?.id ?? "")
-      : streamFault(failure, candidate.credential);
+      : (denied ?? streamFault(failure, candidate.credential));
   return errorBody(
     API_TRAITS[request.api].errorFormat,
     publicErrorFor(input, fault),
@@ -294,6 +343,7 @@ function streamFault(failure: Exclude<StreamFailure, "stopped">, credential: Cre
   if (failure === "store_unavailable") return storeUnavailableFault();
   if (failure === "shut_down") return shutDownFault();
   if (failure === "too_long") return tooLongFault();
+  if (failure === "denied") return new Fault("guardrail_denied", "a guardrail denied the reply");
   return failure === "unsettled"
     ? new Fault("internal", "the call could not be settled")
     : transportFault(failure, `stream: ${failure}`, credential);

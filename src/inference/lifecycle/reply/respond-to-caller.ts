@@ -1,5 +1,7 @@
 // Turns a provider's reply into the response: a whole reply at once, a stream as it arrives.
 
+import { Fault } from "../../../base/fault.ts";
+import type { Guard } from "../../../base/guard.ts";
 import { usdText } from "../../../base/money/money.ts";
 import { markCommonHeaders } from "../../../http/response.ts";
 import type { UsageRecord } from "../../../usage/usage.ts";
@@ -7,6 +9,7 @@ import { RECEIPT_HEADER } from "../../request/call-options.ts";
 import type { StickyRouting } from "../../routing/sticky-routing.ts";
 import type { UpstreamReply } from "../../upstream/read-upstream-reply.ts";
 import type { HeldCall, MeteredReply } from "../call.ts";
+import { checkWholeReply, type WholeReply } from "../check-guardrails.ts";
 import { confirmHold, storeUnavailableFault, suspendedFault } from "../hold/confirm-hold.ts";
 import { settle, sha256, usageRecordOf } from "../settle.ts";
 import { toStoredReply } from "./idempotent-reply.ts";
@@ -38,11 +41,14 @@ export function respond(
 async function respondWhole(
   deps: RespondDeps,
   call: HeldCall,
-  reply: UpstreamReply & { readonly kind: "whole" },
+  reply: WholeReply,
 ): Promise<Response> {
   const charging = chargeWholeReply(call, reply, deps.now());
   const charged = charging instanceof Promise ? await charging : charging;
-  const { metered, text, headers } = meterWholeReply(deps, call, reply, charged);
+  const guard = call.input.guardrails?.output;
+  const checked =
+    guard === undefined ? reply : await checkReply(deps, call, { guard, reply, charged });
+  const { metered, text, headers } = meterWholeReply(deps, call, checked, charged);
   // Checked before and after: the settlement of a swept hold charges only what is left.
   const confirmed = confirmHold(deps.lease, call);
   const state = confirmed === "held" ? confirmed : await confirmed;
@@ -56,10 +62,32 @@ async function respondWhole(
   return markCommonHeaders(new Response(text, { headers }));
 }
 
+interface GuardedReply {
+  readonly guard: Guard;
+  readonly reply: WholeReply;
+  readonly charged: ChargedReply;
+}
+
+/** The provider bills a reply that a guardrail denies. */
+async function checkReply(
+  deps: RespondDeps,
+  call: HeldCall,
+  { guard, reply, charged: { charge, cost } }: GuardedReply,
+): Promise<WholeReply> {
+  try {
+    return await checkWholeReply(guard, reply);
+  } catch (fault) {
+    if (!(fault instanceof Fault)) throw fault;
+    const { status } = fault;
+    await settle(deps.settle, call, { charge, cost, outcome: "guardrail_denied", status, fault });
+    throw fault;
+  }
+}
+
 /** For a reply that the caller does not get, because its hold was lost. */
 const UNSERVED: MeteredReply = { ...NOTHING_BILLED, outcome: "shut_down", status: 503 };
 
-interface WholeReply {
+interface MeteredResponse {
   readonly metered: MeteredReply;
   readonly text: string;
   readonly headers: Headers;
@@ -68,9 +96,9 @@ interface WholeReply {
 function meterWholeReply(
   deps: RespondDeps,
   call: HeldCall,
-  reply: UpstreamReply & { readonly kind: "whole" },
+  reply: WholeReply,
   { charge, cost, usage, isUsageMissing, isEmpty }: ChargedReply,
-): WholeReply {
+): MeteredResponse {
   const { input, plan } = call;
   const costUsd = usdText(cost);
   const { text, dropped, contentType } = plan.writeReply(reply, usage, costUsd);
@@ -96,7 +124,7 @@ function meterWholeReply(
 function withReceipt(
   { now, signReceipt }: RespondDeps,
   call: HeldCall,
-  { metered, text, headers }: WholeReply,
+  { metered, text, headers }: MeteredResponse,
 ): MeteredReply {
   if (call.receipt === undefined) return metered;
   const responseSha256 = sha256(call.input.sentForm?.whole(text) ?? text);

@@ -1,5 +1,5 @@
-// Sends one request to a webhook endpoint. It resolves the host name itself and connects to an address that it has
-// checked (SSRF); TLS and the Host header still use the name. No redirects, no proxy, no decompression.
+// Sends one request to an endpoint of an account: a webhook, or a hook of a guardrail. It resolves the host name itself and connects
+// to an address that it has checked (SSRF); TLS and the Host header still use the name. No redirects, no proxy, no decompression.
 
 import http, { type IncomingMessage, type RequestOptions } from "node:http";
 import https from "node:https";
@@ -7,11 +7,10 @@ import {
   resolveAllowedAddresses,
   type PublicEndpoint,
   type ResolveHost,
-} from "../base/network/public-endpoint.ts";
+} from "./public-endpoint.ts";
 
-const RESPONSE_STORED_BYTES = 1_024;
 const HEADERS_MAX_BYTES = 16_384;
-/** The share of the timeout for reading the response body, which is only logged. */
+/** The share of the timeout for reading the response body. */
 const BODY_TIMEOUT_RATIO = 0.2;
 
 export interface SendRequest {
@@ -19,6 +18,8 @@ export interface SendRequest {
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
   readonly timeoutMs: number;
+  /** The rest of the response is not read. */
+  readonly responseMaxBytes: number;
   readonly resolve: ResolveHost;
   readonly signal: AbortSignal;
 }
@@ -30,7 +31,7 @@ export interface SendResult {
   readonly retryAfterMs: number;
 }
 
-/** Never throws: errors are part of the result, which is stored with the delivery. */
+/** Never throws: errors are part of the result. */
 export async function send(request: SendRequest): Promise<SendResult> {
   const { signal, timeoutMs } = request;
   const deadline = new AbortController();
@@ -82,7 +83,6 @@ function post(outgoing: SendRequest, address: string, limit: AbortSignal): Promi
       host: url.host,
       "content-type": "application/json",
       "content-length": String(Buffer.byteLength(outgoing.body)),
-      "user-agent": "Postern-Webhooks",
       ...outgoing.headers,
     },
   };
@@ -101,7 +101,7 @@ function post(outgoing: SendRequest, address: string, limit: AbortSignal): Promi
     });
     request.on("response", (response) => {
       hasResponded = true;
-      void readPrefix(response, outgoing.timeoutMs * BODY_TIMEOUT_RATIO).then((prefix) => {
+      void readPrefix(response, outgoing).then((prefix) => {
         resolve({
           status: response.statusCode ?? null,
           error: null,
@@ -115,25 +115,24 @@ function post(outgoing: SendRequest, address: string, limit: AbortSignal): Promi
   });
 }
 
-/** Reads only the bytes that are stored, and stops after `timeoutMs`: the status alone decides the outcome. */
-function readPrefix(response: IncomingMessage, timeoutMs: number): Promise<string> {
+/** Stops early if the rest of the body is late: for a webhook the status alone decides the outcome. */
+function readPrefix(
+  response: IncomingMessage,
+  { timeoutMs, responseMaxBytes }: SendRequest,
+): Promise<string> {
   return new Promise((resolve) => {
     let prefix = Buffer.alloc(0);
     const end = (): void => {
       clearTimeout(timer);
-      resolve(printable(prefix.subarray(0, RESPONSE_STORED_BYTES)));
+      resolve(prefix.subarray(0, responseMaxBytes).toString("utf8"));
     };
-    const timer = setTimeout(end, timeoutMs);
+    const timer = setTimeout(end, timeoutMs * BODY_TIMEOUT_RATIO);
     response.on("data", (chunk: Buffer) => {
-      prefix = Buffer.concat([prefix, chunk.subarray(0, RESPONSE_STORED_BYTES)]);
-      if (prefix.length >= RESPONSE_STORED_BYTES) end();
+      prefix = Buffer.concat([prefix, chunk.subarray(0, responseMaxBytes)]);
+      if (prefix.length >= responseMaxBytes) end();
     });
     for (const event of ["end", "error", "close"] as const) response.on(event, end);
   });
-}
-
-function printable(bytes: Buffer): string {
-  return bytes.toString("utf8").replaceAll(/[^\P{C}\n\t]/gu, "\u{fffd}");
 }
 
 /** Seconds only: an HTTP date depends on the endpoint's clock. */

@@ -1,0 +1,77 @@
+// A guardrail as the API has it.
+
+import { z } from "zod";
+import { timestamp } from "../http/schemas.ts";
+import type { Guardrail } from "./guardrails.ts";
+import { ENTITIES } from "./patterns.ts";
+
+const Phases = z
+  .array(z.enum(["input", "output"]))
+  .min(1)
+  .max(2)
+  .default(["input", "output"])
+  .meta({ description: "What is checked: requests, replies, or both." });
+
+const HookSettings = z.strictObject({
+  type: z.literal("hook"),
+  url: z.string().min(1).max(2_048).meta({ description: "An HTTPS URL that gets the texts." }),
+  phases: Phases,
+  on_failure: z.enum(["deny", "allow"]).default("deny").meta({
+    description: "What happens to a call whose hook fails or is late.",
+  }),
+  timeout_ms: z.int().min(100).max(10_000).default(2_000),
+});
+
+const PatternSettings = z.strictObject({
+  type: z.literal("patterns"),
+  entities: z
+    .array(z.enum(ENTITIES))
+    .min(1)
+    .max(ENTITIES.length)
+    .meta({ description: "What is looked for." }),
+  action: z.enum(["mask", "deny"]).default("mask").meta({
+    description: "`mask` replaces a match, such as with `[EMAIL]`; `deny` refuses the call.",
+  }),
+  phases: Phases,
+});
+
+export const GuardrailSettings = z.discriminatedUnion("type", [PatternSettings, HookSettings]);
+
+export const GuardrailRecord = z
+  .object({
+    object: z.literal("guardrail"),
+    name: z.string(),
+    created_at: z.string(),
+    updated_at: z.string(),
+    settings: GuardrailSettings.meta({ description: "What it checks, and how." }),
+  })
+  .meta({ id: "Guardrail" });
+
+export const SETTINGS_EXAMPLE = {
+  type: "patterns",
+  entities: ["api_key", "email"],
+  action: "mask",
+  phases: ["input", "output"],
+};
+export const GUARDRAIL_EXAMPLE = {
+  object: "guardrail",
+  name: "no-secrets",
+  created_at: "2026-11-28T09:30:00.000Z",
+  updated_at: "2026-11-28T09:30:00.000Z",
+  settings: SETTINGS_EXAMPLE,
+};
+
+export function toGuardrailRecord({ name, createdAt, updatedAt, settings }: Guardrail) {
+  return {
+    object: "guardrail",
+    name,
+    created_at: timestamp(createdAt),
+    updated_at: timestamp(updatedAt),
+    settings,
+  };
+}
+
+export const GUARDRAIL_NAME = z
+  .string()
+  .regex(/^[a-z0-9][a-z0-9_-]{0,63}$/, "must be lowercase letters, digits, `-` and `_`")
+  .meta({ description: "The name of the guardrail.", example: GUARDRAIL_EXAMPLE.name });

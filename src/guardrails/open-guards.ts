@@ -1,0 +1,208 @@
+// Runs the guardrails of a workspace on the texts of a call, in order: each one checks the output of the one before it.
+
+import { Fault } from "../base/fault.ts";
+import {
+  applyEdits,
+  type Guard,
+  type GuardedCall,
+  type GuardedText,
+  type GuardPhase,
+  type GuardrailCheck,
+  type OpenGuards,
+  type PartResult,
+  type StreamPart,
+} from "../base/guard.ts";
+import type { Db } from "../store/db.ts";
+import { callHook, type CallHookDeps, type HookRequest } from "./call-hook.ts";
+import {
+  type Guardrail,
+  type HookSettings,
+  listGuardrails,
+  type PatternSettings,
+} from "./guardrails.ts";
+import { decidedLength, type Entity, findMatches, maskOf } from "./patterns.ts";
+
+export interface OpenGuardsDeps extends CallHookDeps {
+  readonly db: Db;
+  readonly monotonicNow: () => number;
+}
+
+export function createOpenGuards(deps: OpenGuardsDeps): OpenGuards {
+  return async (call, checks) => {
+    const all = await listGuardrails(deps.db, call.accountId);
+    const open = (phase: GuardPhase): Partial<Record<GuardPhase, Guard>> => {
+      const guardrails = all.filter(({ settings }) => settings.phases.includes(phase));
+      if (guardrails.length === 0) return {};
+      return { [phase]: guardOf({ deps, call, phase, checks, guardrails }) };
+    };
+    return { ...open("input"), ...open("output") };
+  };
+}
+
+interface OpenedGuard {
+  readonly deps: OpenGuardsDeps;
+  readonly call: GuardedCall;
+  readonly phase: GuardPhase;
+  readonly checks: GuardrailCheck[];
+  readonly guardrails: readonly Guardrail[];
+}
+
+function guardOf(opened: OpenedGuard): Guard {
+  return {
+    hasHooks: opened.guardrails.some(({ settings }) => settings.type === "hook"),
+    checkAll: async (texts) => {
+      let current = texts;
+      for (const { name, settings } of opened.guardrails) {
+        const from = opened.deps.monotonicNow();
+        const note = (action: GuardrailCheck["action"]): void =>
+          addCheck(opened, { name, action, from });
+        const checked =
+          settings.type === "patterns"
+            ? checkPatterns(opened, { name, settings }, current, note)
+            : await runHook(opened, { name, settings }, { texts: current }, note);
+        current = current.map(({ path }, index) => ({ path, text: checked[index] ?? "" }));
+      }
+      return current.map(({ text }) => text);
+    },
+    checkPart: (part) => checkPart(opened, part),
+  };
+}
+
+type Note = (action: GuardrailCheck["action"]) => void;
+
+interface Named<Settings> {
+  readonly name: string;
+  readonly settings: Settings;
+}
+
+function checkPatterns(
+  { phase }: OpenedGuard,
+  { name, settings: { entities, action } }: Named<PatternSettings>,
+  texts: readonly GuardedText[],
+  note: Note,
+): readonly string[] {
+  const found = texts.map(({ text }) => findMatches(text, entities));
+  const first = found.findIndex((matches) => matches.length > 0);
+  if (first === -1) {
+    note("allowed");
+    return texts.map(({ text }) => text);
+  }
+  if (action === "deny") {
+    note("denied");
+    throw deniedFault(name, phase, foundReason(found[first]?.[0]?.entity, texts[first]?.path));
+  }
+  note("masked");
+  return texts.map(({ text }, index) => applyEdits(text, (found[index] ?? []).map(maskOf)));
+}
+
+function foundReason(entity: Entity | undefined, path: string | undefined): string {
+  const where = path === undefined ? "" : ` in \`${path}\``;
+  return `it contains ${entity === undefined ? "a match" : `\`${entity}\``}${where}`;
+}
+
+async function runHook(
+  opened: OpenedGuard,
+  { name, settings }: Named<HookSettings>,
+  request: Pick<HookRequest, "texts" | "isLast">,
+  note: Note,
+): Promise<readonly string[]> {
+  const { call, phase } = opened;
+  const verdict = await callHook(opened.deps, settings, {
+    guardrail: name,
+    call,
+    phase,
+    ...request,
+  });
+  const texts = request.texts.map(({ text }) => text);
+  if (verdict.action === "allow") {
+    note("allowed");
+    return texts;
+  }
+  if (verdict.action === "rewrite") {
+    note("rewritten");
+    return verdict.texts;
+  }
+  if (verdict.action === "failed" && settings.on_failure === "allow") {
+    note("failed");
+    return texts;
+  }
+  note("denied");
+  const reason =
+    verdict.action === "failed" ? `its hook failed: ${verdict.reason}` : verdict.reason;
+  throw deniedFault(name, phase, reason);
+}
+
+/** Patterns first: a hook gets the text as it is sent on. */
+async function checkPart(
+  opened: OpenedGuard,
+  { text, checked, isLast }: StreamPart,
+): Promise<PartResult> {
+  const { guardrails, phase, deps } = opened;
+  const from = deps.monotonicNow();
+  const noteAs =
+    (name: string) =>
+    (action: GuardrailCheck["action"]): void => {
+      addCheck(opened, { name, action, from });
+    };
+  const masking = guardrails.flatMap(({ name, settings }) =>
+    settings.type === "patterns" ? [{ name, settings }] : [],
+  );
+  const entities = masking.flatMap(({ settings }) => settings.entities);
+  const matches = findMatches(text, entities);
+  const decided = isLast ? text.length : Math.max(checked, decidedLength(text, matches));
+  const decidedMatches = matches.filter(({ start }) => start >= checked && start < decided);
+  for (const { name, settings } of masking) {
+    const own = decidedMatches.find(({ entity }) => settings.entities.includes(entity));
+    if (own !== undefined && settings.action === "deny") {
+      noteAs(name)("denied");
+      throw deniedFault(name, phase, foundReason(own.entity, undefined));
+    }
+    noteAs(name)(own === undefined ? "allowed" : "masked");
+  }
+  const edits = decidedMatches.map(maskOf);
+  for (const { name, settings } of guardrails)
+    if (settings.type === "hook" && decided > checked) {
+      const texts = [{ path: "stream", text: applyEdits(text.slice(0, decided), edits) }];
+      await runHook(opened, { name, settings }, { texts, isLast }, noteAs(name));
+    }
+  return { edits, decided };
+}
+
+/** One entry per guardrail and phase: of the parts of a stream, the sum of the times and the gravest action. */
+function addCheck(
+  { checks, phase, deps }: OpenedGuard,
+  {
+    name,
+    action,
+    from,
+  }: { readonly name: string; readonly action: GuardrailCheck["action"]; readonly from: number },
+): void {
+  const ms = Math.round(deps.monotonicNow() - from);
+  const index = checks.findIndex((check) => check.name === name && check.phase === phase);
+  const before = checks[index];
+  if (before === undefined) {
+    checks.push({ name, phase, action, ms });
+    return;
+  }
+  const isGraver = ACTIONS.indexOf(action) > ACTIONS.indexOf(before.action);
+  checks[index] = { ...before, action: isGraver ? action : before.action, ms: before.ms + ms };
+}
+
+const ACTIONS: readonly GuardrailCheck["action"][] = [
+  "allowed",
+  "rewritten",
+  "masked",
+  "failed",
+  "denied",
+];
+
+function deniedFault(name: string, phase: GuardPhase, reason: string): Fault {
+  const what = phase === "input" ? "request" : "reply";
+  const why = reason === "" ? "" : `: ${reason}`;
+  return new Fault("guardrail_denied", `guardrail ${name} denied the ${what}`, {
+    message:
+      phase === "input"
+        ? `The guardrail "${name}" of this workspace denied this request${why}. Nothing was charged. Change the request, or ask the owner of the workspace about the guardrail.`
+        : `The guardrail "${name}" of this workspace denied the reply to this request${why}. The call was charged, because the model has answered. Change the request, or ask the owner of the workspace about the guardrail.`,
+  });
+}
