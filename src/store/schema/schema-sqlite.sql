@@ -401,8 +401,8 @@ create table hold (
   created_at bigint not null,
   expires_at bigint not null, -- when the hold is released at the latest
   session_id text, -- session of the call, if it has one
-  calls integer not null default 1, -- calls that it counts as: 0 for a batch, any number for a lease
-  lease integer, -- null for the hold of one call; of a lease: 1 open, 2 recalled, 3 closed
+  calls bigint not null default 1, -- calls that it counts as: 0 for a batch, any number for a lease
+  lease bigint, -- null for the hold of one call; of a lease: 1 open, 2 recalled, 3 closed
   primary key (id, account_id)
 ) without rowid;
 
