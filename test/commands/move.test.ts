@@ -65,7 +65,7 @@ describe("postern move from SQLite to PostgreSQL", () => {
       ["move", "--to", target.address],
       settings(),
     );
-    expect([code, stderr]).toEqual([0, expect.stringMatching(/^copied 30,\d{3} rows in/)]);
+    expect([code, stderr]).toEqual([0, expect.stringMatching(/copied 30,\d{3} rows in/)]);
     expect(stdout).toContain("all are equal");
     expect(stdout).toContain("differences 0");
     expect(stdout).toContain("The move is complete. Set DATABASE_URL to the target");
