@@ -202,7 +202,7 @@ function PatternForm({ user, path, rejected }: FormProps): Child {
 
 function HookForm({ user, path, rejected }: FormProps): Child {
   return (
-    <Card id="hook" title="Ask a server of yours">
+    <Card id="hook" title="Send the texts to your server">
       <form method="post" action={path}>
         <HiddenFields user={user} fields={{ do: "hook" }} />
         <NameField id="hook-name" rejected={rejected} />

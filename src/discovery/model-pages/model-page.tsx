@@ -206,10 +206,7 @@ function parametersMarkdown({ abilities }: ModelRecordJson): readonly string[] {
     ["Reasoning", reasoning === null ? "–" : `by ${reasoning}`],
     ["Efforts", efforts === null ? "any" : efforts.join(", ") || "–"],
     ["Functions", functions.join(", ") || "–"],
-    ...Object.entries(flags).map(([name, value]) => [
-      capitalize(name.replaceAll("_", " ")),
-      takesText(value),
-    ]),
+    ...Object.entries(flags).map(([name, value]) => [`\`${name}\``, takesText(value)]),
     ["Service tiers", tiers.join(", ") || "–"],
   ];
   return [

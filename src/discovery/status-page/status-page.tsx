@@ -16,6 +16,11 @@ import { durationText, uptimeText } from "../model-pages/model-list.ts";
 import { renderSite } from "../site/site-frame.tsx";
 import { FEED_PATH, IMPACT_LABELS, STATE_LABELS } from "./status-labels.ts";
 
+const OPEN_TEXTS: Readonly<Record<number, string>> = {
+  0: "No open incidents.",
+  1: "One open incident.",
+};
+
 export function statusPage(snapshot: StatusSnapshot): string {
   const open = openIncidents(snapshot);
   const { providers, incidents } = snapshot;
@@ -29,7 +34,7 @@ export function statusPage(snapshot: StatusSnapshot): string {
       <main id="main" tabindex={-1} class="status">
         <h1>Status</h1>
         <p class={`status-now ${open.length === 0 ? "" : "warn"}`.trim()} role="status">
-          {open.length === 0 ? "No open incidents." : open.map(({ title }) => title).join(" · ")}
+          {OPEN_TEXTS[open.length] ?? `${open.length} open incidents.`}
         </p>
         {open.map((incident) => (
           <IncidentText incident={incident} />

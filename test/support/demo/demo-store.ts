@@ -114,6 +114,15 @@ async function createResources(gateway: Gateway, account: TestAccount): Promise<
       system,
       max_output_tokens: 1_000,
     });
+  await send("POST", "/v1/guardrails/no-secrets", {
+    type: "patterns",
+    entities: ["api_key", "private_key", "email", "credit_card"],
+  });
+  await send("POST", "/v1/guardrails/policy-check", {
+    type: "hook",
+    url: "https://policy.acme.example/postern",
+    phases: ["output"],
+  });
   await send("POST", "/v1/keys", {
     name: "deploy (GitHub Actions)",
     limit_usd: 5,

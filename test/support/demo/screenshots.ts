@@ -48,6 +48,7 @@ const WORKSPACE_PAGES = [
   "connected-apps",
   "provider-keys",
   "presets",
+  "guardrails",
   "budgets",
   "responses",
   "members",
