@@ -110,7 +110,10 @@ async function findEntries(
   const entries = (await readEntries(db, owner, periodOf(day))).get(account) ?? [];
   const { text, node, entries: leaves } = entriesLeaf({ day, account }, secrets, entries);
   if (!node.hash.equals(found.leaf.hash))
-    throw new Error(`the entries of ${account} on ${day} are not those of the published root`);
+    throw new Fault("not_found", `the entries of ${account} on ${day} are not those of the root`, {
+      message: `An entry of this account was posted after the record of ${day}, so its entries of that day cannot be proven. \`difference_nano\` of the next record counts it. Ask for another day.`,
+      param: "day",
+    });
   const nodes = leaves.map((leaf) => leaf.node);
   const end = offset + limit;
   return {

@@ -153,9 +153,12 @@ describe.each(STORE_KINDS)("the ledger's roots on %s", (kind) => {
 
   test("say by how much an entry that was posted too late changed a balance", async () => {
     const account = await world.createAccount(FIRST_DAY);
+    await world.deposit(account, 1n, FIRST_DAY + 1);
     await world.publish(dueAt(0));
     await world.deposit(account, 500n, FIRST_DAY + HOUR_MS);
     await world.publish(dueAt(1));
+    expect(await rejectionMessage(world.proofOf(account, dayName(0)))).toContain("not those of");
+    expect(verifyProof(await world.proofOf(account), publicKeyOf).balanceNano).toBe(501n);
     const record = parseObject((await world.deps.log.read())[1]?.record ?? "");
     expect(record).toMatchObject({ difference_nano: "500", entries: { net_nano: "0" } });
   });
