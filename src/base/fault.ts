@@ -40,10 +40,7 @@ export const FAULTS = {
     403,
     "This workspace is frozen by the gateway's operator, or it is closing. Model calls are rejected; reads still work.",
   ],
-  guardrail_denied: [
-    403,
-    "A guardrail of this workspace denied this call. Change the request, or ask the owner of the workspace.",
-  ],
+  guardrail_denied: [403, "A guardrail of the workspace denied this call. Change the request."],
   not_found: [404, "Nothing exists at this URL. All endpoints are listed in /llms.txt."],
   model_not_found: [404, "This model does not exist. Use an id from GET /v1/models."],
   method_not_allowed: [

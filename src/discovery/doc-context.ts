@@ -48,7 +48,7 @@ export interface DocContext {
     },
   ) => string;
   /** The example of the route's success response as a fenced code block, or empty. */
-  readonly responseExample: (routeKey: RouteKey) => string;
+  readonly responseExample: (routeKey: RouteKey, leftOut?: ReadonlySet<string>) => string;
   /** A field of that example by its path, such as `claim_attempt.user_code`, or the path itself. */
   readonly exampleField: (routeKey: RouteKey, fieldPath: string) => string;
   /** A table of the request body's fields, or empty. */
@@ -85,9 +85,11 @@ export function createDocContext(
         ].join("\n"),
       );
     },
-    responseExample: (routeKey) => {
+    responseExample: (routeKey, leftOut = new Set()) => {
       const example = successExample(routeKey);
-      return example === undefined ? "" : codeBlock("json", JSON.stringify(example, null, 2));
+      if (!isObject(example)) return "";
+      const shown = Object.entries(example).filter(([name]) => !leftOut.has(name));
+      return codeBlock("json", JSON.stringify(Object.fromEntries(shown), null, 2));
     },
     exampleField: (routeKey, fieldPath) => {
       let value = successExample(routeKey);

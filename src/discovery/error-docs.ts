@@ -65,7 +65,7 @@ export const ERROR_ADVICE = {
   },
   guardrail_denied: {
     retry: "no",
-    next: "Change the request as the message says. The owner of the workspace can change its guardrails: see `/docs/guardrails`.",
+    next: "Change the request as the message says.",
   },
   not_found: {
     retry: "no",

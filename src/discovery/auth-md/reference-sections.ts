@@ -52,7 +52,7 @@ export function retrySection(context: DocContext): Section {
     text: [
       "- **With `retry-after`** (always on 429 and `overloaded`, sometimes on 409, 502 and 504): wait that many seconds, then send the same request. On `workspace_budget_reached` (403) this can be hours or days: tell the human instead of waiting.",
       "- **5xx, or no response:** send the same request after 1, 2, 4 and 8 seconds, each plus a random delay. Then stop and report the `x-request-id`.",
-      "- **`provider_not_configured`:** do not retry. It is a 503, but waiting does not help.",
+      "- **`provider_not_configured`:** do not retry, although it is a 503.",
       "- **Any other 4xx:** do not send the same request again. Change it, or stop.",
       "- **401 for a key that used to work:** the key was revoked or has expired. Discard it and start again at *Find an existing key*.",
       ...(hasIdempotentRoutes

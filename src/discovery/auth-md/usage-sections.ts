@@ -78,10 +78,14 @@ export function balanceSection(context: DocContext): Section | undefined {
     title: "Check the balance",
     text: joinParagraphs([
       context.curl("GET /v1/account"),
-      context.responseExample("GET /v1/account"),
+      context.responseExample("GET /v1/account", new Set(["key", "members"])),
+      "`key`, left out here, has the limits of your key.",
       "One credit is $0.000001. Check the balance before a large job, not before each call: a call that it does not cover is a `402` and costs nothing.",
       context.isMounted("GET /v1/usage") ? "List what each call cost:" : "",
       context.curl("GET /v1/usage"),
+      context.isMounted("GET /v1/ledger/proof")
+        ? "`GET /v1/ledger/proof` proves your balance in the roots that the gateway publishes each day: see `/docs/ledger-proofs`. `GET /v1/service-levels` lists what is credited if a model fails: see `/docs/sla`."
+        : "",
     ]),
   };
 }

@@ -14,8 +14,7 @@ const BODY_LIMIT_BYTES = 32 * 1_048_576;
 /** The headers that `reply-headers.ts` returns. */
 const RELAYED_HEADER_DOCS = {
   "retry-after-ms": "`retry-after` of the provider, in milliseconds.",
-  "x-should-retry":
-    "Whether a retry can help: as the provider says, and `false` on the gateway's own final refusals.",
+  "x-should-retry": "Whether a retry can help.",
   "x-ratelimit-*": "The provider's rate limits, in OpenAI's form.",
   "anthropic-ratelimit-*": "The provider's rate limits, in Anthropic's form.",
   "anthropic-fast-*": "Anthropic's rate limits for fast mode.",
