@@ -224,6 +224,22 @@ export const TOOLS: readonly ToolSpec[] = [
     also: { readBudgets: {} },
   },
   {
+    name: "get_ledger_proof",
+    title: "Prove the balance",
+    routeId: "getLedgerProof",
+    description: "Returns the proof that a day's balance and entries are in the published roots.",
+    annotations: READS,
+    output: z.looseObject({ day: z.string(), balance_nano: z.string() }),
+  },
+  {
+    name: "list_service_credits",
+    title: "List service credits",
+    routeId: "listServiceCredits",
+    description: "Returns the credits for breached service levels, newest first.",
+    annotations: READS,
+    output: ListOrRecord,
+  },
+  {
     name: "reopen_account",
     title: "Reopen the account",
     routeId: "reopenAccount",

@@ -109,6 +109,7 @@ describe.each(CLIENTS)("%s", (_name, connect) => {
       ["quote", { model: "sim/echo", prompt: "hello", max_tokens: 20 }],
       ["send_message", { model: "sim/echo", prompt: "hello", max_tokens: 20 }],
       ["get_balance", {}],
+      ["list_service_credits", {}],
       ["get_usage", { limit: 1 }],
       ["revoke_key", { id: textAt(key, "structuredContent.id") }],
       ["set_budget", { daily_usd: 1 }],
