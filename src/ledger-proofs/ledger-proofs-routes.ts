@@ -17,7 +17,12 @@ const PlainInclusion = z.object({
   path: z.array(Hash).meta({ description: "The siblings, from the leaf to the root." }),
 });
 const SumInclusion = PlainInclusion.extend({
-  path: z.array(z.object({ hash: Hash, nano: z.string() })),
+  path: z.array(
+    z.object({
+      hash: Hash,
+      nano: z.string().meta({ description: "The sum of the leaves below, in nano-dollars." }),
+    }),
+  ),
 });
 const Head = z.string().meta({
   description:
@@ -47,11 +52,11 @@ const ProofRecord = z.object({
 
 const RootsRecord = z.object({
   object: z.literal("ledger_roots"),
-  head: Head.nullable(),
-  tree_size: z.number().int(),
+  head: Head.nullable().meta({ description: "The signed tree head; null before the first day." }),
+  tree_size: z.number().int().meta({ description: "The number of days in the log." }),
   data: z.array(
     z.object({
-      index: z.number().int(),
+      index: z.number().int().meta({ description: "Its place in the log, from 0." }),
       record: z.string().meta({ description: "The text that is hashed: JSON." }),
     }),
   ),

@@ -163,6 +163,10 @@ export async function saveMethod(
       [accountId],
     );
     await tx.run(
+      "insert into person (id, issuer, subject, email, created_at, signed_in_at) values (?, 'test', 'owner', 'owner@example.com', 1, 1) on conflict (id) do nothing",
+      [OWNER],
+    );
+    await tx.run(
       `insert into membership (account_id, person_id, role, owner_of, added_at, via) values (?, ?, 'owner', ?, 1, 'test')
        on conflict (account_id, person_id) do nothing`,
       [accountId, OWNER, accountId],

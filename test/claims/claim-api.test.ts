@@ -249,6 +249,7 @@ describeEachStore((kind, open) => {
             created_at: "2026-11-21T09:30:00.000Z",
             claimed_at: "2026-11-21T09:30:10.000Z",
             origin: "agent",
+            receipts: false,
           },
         });
       }

@@ -127,12 +127,14 @@ for (const store of STORE_KINDS)
       expect((await stateOf(key)).account.name).toBe("three");
       const audit = await visitPage(gateway, `/console/${account.id}/audit`, owner);
       expect(audit.text.match(/>account\.renamed<\/span>/g)).toHaveLength(2);
-      expect(textOf(audit)).toContain(`${owner.email} person account.renamed name: three`);
+      expect(textOf(audit)).toContain(
+        `${owner.email} person 127.0.0.1 account.renamed name: three`,
+      );
       const byKey = `${path.replace("settings", "audit")}?action=account.renamed&actor=`;
       const keyId = /value="(key_\w+)"/.exec(audit.text)?.[1];
       const filtered = await visitPage(gateway, `${byKey}${keyId}`, owner);
       expect(filtered.text.match(/>account\.renamed<\/span>/g)).toHaveLength(1);
-      expect(textOf(filtered)).toContain("First key key account.renamed name: two");
+      expect(textOf(filtered)).toContain("First key key 127.0.0.1 account.renamed name: two");
       const none = await visitPage(gateway, `${byKey}key_none&target=`, owner);
       expect(textOf(none)).toContain("No entries");
       await api(key, { method: "PATCH", body: JSON.stringify({ name: null }) });

@@ -47,6 +47,7 @@ const FIELDS = [
   "first_token_ms",
   "labels",
   "dropped",
+  "guardrails",
   "trace_id",
 ];
 
