@@ -130,11 +130,11 @@ function GuardrailTable({
         { name: "Checks" },
         { name: "Applies to" },
         { name: "Saved" },
-        { name: "Actions" },
+        { name: "Actions", isNumber: true },
       ]}
       rows={guardrails.map(({ name, settings, updatedAt }) => [
         <span class="line">{name}</span>,
-        <span class="line">{checksText(settings)}</span>,
+        checksText(settings),
         settings.phases.map((phase) => PHASE_NAMES[phase]).join(", "),
         <RelativeTime at={updatedAt} />,
         canChange ? (

@@ -36,6 +36,7 @@ export function statusPage(snapshot: StatusSnapshot): string {
         <p class={`status-now ${open.length === 0 ? "" : "warn"}`.trim()} role="status">
           {OPEN_TEXTS[open.length] ?? `${open.length} open incidents.`}
         </p>
+        {open.length === 0 ? null : <h2 id="open">Open incidents</h2>}
         {open.map((incident) => (
           <IncidentText incident={incident} />
         ))}
