@@ -58,6 +58,7 @@ export function applyTakeLease(
   writes.leases.set(id, 0);
   // The batch may repeat one whose commit succeeded but whose reply was lost.
   if (rows.holds.has(id)) return { status: "leased" };
+  if (rows.swept.has(id)) return { status: "not_leased" };
   const found = foundRows(request, rows);
   if (found === undefined) return { status: "not_leased" };
   const none = { id, accountId, keyId, amount: 0n, calls: 0, lease: LEASE_STATE.open };

@@ -73,7 +73,8 @@ export async function lockRows(
   const rowCache = buffer?.rowCache;
   const rowKeys = collectKeys(operations, buffer);
   const { accountIds, keyIds, uncachedKeys, settledKeys, heldKeys, sessionKeys, holds } = rowKeys;
-  const { leaseKeys, leasedCalls } = rowKeys;
+  const { leaseKeys, takenKeys, leasedCalls } = rowKeys;
+  const sweepableKeys = [...settledKeys, ...heldKeys, ...takenKeys];
   const [lockByKey, deleteByKey, readByKey] = [
     skipEmpty(tx.lockMany),
     skipEmpty(tx.deleteMany),
@@ -85,7 +86,7 @@ export async function lockRows(
     lockByKey("spender", "account_id, key_id", uncachedKeys, KEY_SPEND_NAMES),
     deleteByKey("hold", "account_id, id", settledKeys, OPEN_HOLD_COLUMNS),
     lockByKey("hold", "account_id, id", [...heldKeys, ...leaseKeys], OPEN_HOLD_COLUMNS),
-    lockByKey("swept_hold", "account_id, id", [...settledKeys, ...heldKeys], SWEPT_HOLD_COLUMNS),
+    lockByKey("swept_hold", "account_id, id", sweepableKeys, SWEPT_HOLD_COLUMNS),
     readByKey("usage_record", "account_id, id", leasedCalls, "id"),
     readByKey("api_key", "id", uncachedIds(keyIds, rowCache?.keys), KEY_RULES_COLUMNS),
     readByKey("agent_session", "account_id, id", sessionKeys, SESSION_COLUMNS),
@@ -122,6 +123,8 @@ interface RowKeys {
   readonly settledKeys: readonly AccountKey[];
   readonly heldKeys: readonly AccountKey[];
   readonly leaseKeys: readonly AccountKey[];
+  /** The leases that the batch takes: one that it repeats may have been swept. */
+  readonly takenKeys: readonly AccountKey[];
   /** Calls of settlements on leases: their usage records tell whether they are settled already. */
   readonly leasedCalls: readonly AccountKey[];
   readonly sessionKeys: readonly AccountKey[];
@@ -177,16 +180,18 @@ function leaseIdOf({ kind, request }: OperationTarget): string | undefined {
 
 function collectLeases(
   operations: readonly OperationTarget[],
-): Pick<RowKeys, "leaseKeys" | "leasedCalls"> {
+): Pick<RowKeys, "leaseKeys" | "takenKeys" | "leasedCalls"> {
   const leaseKeys = new Map<string, AccountKey>();
+  const takenKeys: AccountKey[] = [];
   const leasedCalls: AccountKey[] = [];
   for (const operation of operations) {
     const { accountId, id, lease } = operation.request;
     const leaseId = leaseIdOf(operation);
     if (leaseId !== undefined) leaseKeys.set(leaseId, [accountId, leaseId]);
+    if (operation.kind === "take_lease") takenKeys.push([accountId, id]);
     if (lease !== undefined) leasedCalls.push([accountId, id]);
   }
-  return { leaseKeys: [...leaseKeys.values()], leasedCalls };
+  return { leaseKeys: [...leaseKeys.values()], takenKeys, leasedCalls };
 }
 
 function sessionIdOf({ request }: Pick<OperationTarget, "request">): string | undefined {
