@@ -95,7 +95,7 @@ function ProfitFigures({
       figures={[
         {
           label: `Profit on ${figures.days.at(-1) ?? "the last day"}`,
-          value: formatSum([], last?.total ?? 0n).total,
+          value: formatCosts([last?.total ?? 0n, profit.total])[0],
           remark: "so far, in UTC",
         },
         { label: "Profit of the period", value: total, remark: "the sum of these" },
