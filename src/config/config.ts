@@ -194,9 +194,9 @@ export const SETTINGS: Readonly<
       "`disk`: charges are synced before a reply ends. `os_cache`: they are not, so that the last ones can be lost with the machine, at your cost.",
   },
   POSTERN_CREDIT_LEASES: {
-    defaultValue: "on",
+    defaultValue: "off",
     description:
-      "PostgreSQL only. `on`: a process reserves credits for the next calls of a busy key, at most 1 USD, so that these calls do not wait for the database. `off`: each call waits for its own hold.",
+      "PostgreSQL only, experimental. `on`: a process reserves credits for the next calls of a busy key, at most 1 USD, so that these calls do not wait for the database. `off`: each call waits for its own hold.",
   },
   ...SECRET_SETTINGS,
   POSTERN_KEY_PREFIX: { defaultValue: "pst", description: "The prefix of API keys." },
@@ -278,7 +278,7 @@ const EnvironmentSchema = z.object({
   POSTERN_COMMIT: z
     .enum(["disk", "os_cache"], { error: "must be disk or os_cache" })
     .default("disk"),
-  POSTERN_CREDIT_LEASES: z.enum(["on", "off"], { error: "must be on or off" }).default("on"),
+  POSTERN_CREDIT_LEASES: z.enum(["on", "off"], { error: "must be on or off" }).default("off"),
   ...SECRET_ENVIRONMENT,
   POSTERN_KEY_PREFIX: z
     .string()
