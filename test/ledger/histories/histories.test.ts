@@ -73,7 +73,10 @@ describeEachStore(
         expect(counts.histories).toBeGreaterThanOrEqual(Math.floor(histories));
         const { heldSync, ...others } = counts;
         expect(heldSync > 0).toBe("writeBatch" in db);
-        for (const [name, count] of Object.entries(others))
+        // One history in thirty has a debt: with few histories, none may have one.
+        const { debts, ...common } = others;
+        const expected = counts.histories < 500 ? common : { ...common, debts };
+        for (const [name, count] of Object.entries(expected))
           expect([name, count > 0]).toEqual([name, true]);
       });
     });
