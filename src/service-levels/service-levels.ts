@@ -30,7 +30,7 @@ export type Metric = (typeof METRICS)[number];
 export const PERIODS = ["hour", "day", "month"] as const;
 export type Period = (typeof PERIODS)[number];
 
-/** Each model by itself. */
+/** Each model is measured separately. */
 export const EVERY_MODEL = "*";
 export const MILLIONTHS = 1_000_000;
 

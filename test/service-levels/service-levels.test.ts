@@ -163,7 +163,7 @@ describeEachStore((kind) => {
       expect(amounts).toEqual([USD / 4n, (3n * USD) / 2n]);
     });
 
-    test("every model of `*` is measured by itself", async () => {
+    test("every model of `*` is measured separately", async () => {
       await world.add({ model: "*" });
       const other = "openai/gpt-5";
       await breach("acct_a");

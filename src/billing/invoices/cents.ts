@@ -32,7 +32,7 @@ export function priceCovering(credits: number): number {
   return Number((BigInt(credits) * PRICE_PER_MILLION + MILLION - 1n) / MILLION);
 }
 
-/** The fee on a call that is paid by itself, rounded up to a nano-dollar. */
+/** The fee on a call that a wallet pays for directly, rounded up to a nano-dollar. */
 export function feeOnCharge(charge: Nano): Nano {
   return (charge * (PRICE_PER_CREDIT - HUNDRED) + HUNDRED - 1n) / HUNDRED;
 }

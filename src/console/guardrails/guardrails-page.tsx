@@ -7,7 +7,7 @@ import type { GuardPhase } from "../../base/guard.ts";
 import type { Guardrail } from "../../guardrails/guardrails.ts";
 import { ENTITIES, type Entity } from "../../guardrails/patterns.ts";
 import { Card, EmptyState } from "../../http/pages/components/content.tsx";
-import { ErrorMessage, Field, Option } from "../../http/pages/components/form.tsx";
+import { ErrorMessage, Field, Option, SelectField } from "../../http/pages/components/form.tsx";
 import { RelativeTime } from "../../http/pages/components/local-time.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
@@ -180,17 +180,16 @@ function PatternForm({ user, path, rejected }: FormProps): Child {
             ))}
           </div>
         </fieldset>
-        <div class="field">
-          <label for="patterns-action">If it is found</label>
-          <select id="patterns-action" name="action">
-            <option value="mask" selected={rejected?.["action"] !== "deny"}>
-              Mask it, such as with [EMAIL]
-            </option>
-            <option value="deny" selected={rejected?.["action"] === "deny"}>
-              Deny the call
-            </option>
-          </select>
-        </div>
+        <SelectField
+          id="patterns-action"
+          name="action"
+          label="If it is found"
+          options={[
+            ["mask", "Mask it, such as with [EMAIL]"],
+            ["deny", "Deny the call"],
+          ]}
+          value={rejected?.["action"]}
+        />
         <PhaseFields id="patterns" rejected={rejected} />
         <div class="actions">
           <button type="submit">Save patterns</button>
@@ -226,17 +225,16 @@ function HookForm({ user, path, rejected }: FormProps): Child {
           maxLength={5}
           isRequired
         />
-        <div class="field">
-          <label for="hook-failure">If it fails or is late</label>
-          <select id="hook-failure" name="on_failure">
-            <option value="deny" selected={rejected?.["on_failure"] !== "allow"}>
-              Deny the call
-            </option>
-            <option value="allow" selected={rejected?.["on_failure"] === "allow"}>
-              Let the call pass
-            </option>
-          </select>
-        </div>
+        <SelectField
+          id="hook-failure"
+          name="on_failure"
+          label="If it fails or is late"
+          options={[
+            ["deny", "Deny the call"],
+            ["allow", "Let the call pass"],
+          ]}
+          value={rejected?.["on_failure"]}
+        />
         <PhaseFields id="hook" rejected={rejected} />
         <div class="actions">
           <button type="submit">Save hook</button>

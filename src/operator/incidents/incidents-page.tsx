@@ -3,7 +3,7 @@
 
 import type { Child } from "hono/jsx";
 import { Card, EmptyState, Notice, Tag } from "../../http/pages/components/content.tsx";
-import { ErrorMessage, Field, TextField } from "../../http/pages/components/form.tsx";
+import { ErrorMessage, Field, SelectField, TextField } from "../../http/pages/components/form.tsx";
 import { RelativeTime } from "../../http/pages/components/local-time.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
@@ -63,7 +63,7 @@ function UpdateForm({ operator, incidents, values }: UpdateFormProps): Child {
     <form class="narrow" method="post" action={INCIDENTS_PATH}>
       <input type="hidden" name="csrf" value={operator.csrf} />
       <input type="hidden" name="form" value={newFormToken()} />
-      <Select
+      <SelectField
         name="incident"
         label="Incident"
         value={values["incident"]}
@@ -84,13 +84,13 @@ function UpdateForm({ operator, incidents, values }: UpdateFormProps): Child {
         maxLength={TITLE_MAX}
       />
       <div class="fields">
-        <Select
+        <SelectField
           name="impact"
           label="Impact"
           value={values["impact"]}
           options={INCIDENT_IMPACTS.map((impact) => [impact, impact])}
         />
-        <Select
+        <SelectField
           name="state"
           label="State"
           value={values["state"]}
@@ -108,28 +108,6 @@ function UpdateForm({ operator, incidents, values }: UpdateFormProps): Child {
       />
       <button type="submit">Post update</button>
     </form>
-  );
-}
-
-interface SelectProps {
-  readonly name: string;
-  readonly label: string;
-  readonly value: string | undefined;
-  readonly options: readonly (readonly [value: string, label: string])[];
-}
-
-function Select({ name, label, value, options }: SelectProps): Child {
-  return (
-    <div class="field">
-      <label for={name}>{label}</label>
-      <select id={name} name={name}>
-        {options.map(([each, text]) => (
-          <option value={each} selected={each === value}>
-            {text}
-          </option>
-        ))}
-      </select>
-    </div>
   );
 }
 

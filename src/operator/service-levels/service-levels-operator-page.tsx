@@ -5,7 +5,7 @@ import type { Child } from "hono/jsx";
 import { usdText } from "../../base/money/money.ts";
 import { formatInteger, formatUsd, pluralize } from "../../base/text/format.ts";
 import { Card, EmptyState, Notice, Tag } from "../../http/pages/components/content.tsx";
-import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
+import { ErrorMessage, Field, SelectField } from "../../http/pages/components/form.tsx";
 import { DateTime } from "../../http/pages/components/local-time.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
@@ -197,7 +197,7 @@ function AddForm({
         value={values["model"]}
         isRequired
       />
-      <Select
+      <SelectField
         name="metric"
         label="Measure"
         options={METRICS.map((metric) => [metric, METRIC_LABELS[metric]])}
@@ -211,7 +211,7 @@ function AddForm({
         inputMode="decimal"
         value={values["target"]}
       />
-      <Select
+      <SelectField
         name="period"
         label="Window (UTC)"
         options={PERIODS.map((period) => [period, period])}
@@ -243,30 +243,5 @@ function AddForm({
         </button>
       </div>
     </form>
-  );
-}
-
-function Select({
-  name,
-  label,
-  options,
-  value,
-}: {
-  readonly name: string;
-  readonly label: string;
-  readonly options: readonly (readonly [value: string, label: string])[];
-  readonly value: string | undefined;
-}): Child {
-  return (
-    <div class="field">
-      <label for={name}>{label}</label>
-      <select id={name} name={name}>
-        {options.map(([each, text]) => (
-          <option value={each} selected={each === value}>
-            {text}
-          </option>
-        ))}
-      </select>
-    </div>
   );
 }

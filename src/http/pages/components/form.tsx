@@ -132,6 +132,31 @@ function describedBy({ id, hint, error }: FrameProps): string | undefined {
   return ids.join(" ") || undefined;
 }
 
+interface SelectFieldProps {
+  /** The name, unless it is given. */
+  readonly id?: string;
+  readonly name: string;
+  readonly label: string;
+  readonly options: readonly (readonly [value: string, label: string])[];
+  readonly value: string | undefined;
+}
+
+/** A labeled select of a form. */
+export function SelectField({ name, id = name, label, options, value }: SelectFieldProps): Child {
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      <select id={id} name={name}>
+        {options.map(([each, text]) => (
+          <option value={each} selected={each === value}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </div>
+  );
+}
+
 interface OptionProps {
   readonly id: string;
   readonly input: {
