@@ -2,7 +2,7 @@
 // decided here, in memory. That is done only while the row was confirmed within half a second, by a batch of the ledger or by
 // a poll, so no call starts on a lease half a second after it was recalled.
 
-import { minNano, type Nano } from "../base/money/money.ts";
+import { maxNano, minNano, type Nano } from "../base/money/money.ts";
 import type { Db } from "../store/db.ts";
 import { type KeyActivity, leaseSize, newActivity, noteHold } from "./busy-keys.ts";
 import type { LedgerOperation, LedgerOutcome } from "./commit/batch.ts";
@@ -294,20 +294,27 @@ async function raiseLeased(
   const { lease } = call;
   const missing = request.amount - call.share;
   if (missing <= 0n) return { status: "raised", amount: call.share };
-  const isSpare = (): boolean => freeOf(lease) >= missing;
-  if (lease.state !== "open" || !isFresh(lease, moment(book)) || !isSpare()) {
-    const { id, accountId, keyId } = lease;
-    const amount = lease.openAmount + missing;
-    const raised = { id, accountId, keyId, amount, now: request.now };
-    const outcome = await book.deps.submit({ kind: "raise_lease", request: raised });
-    const isSettled = book.calls.get(request.id) !== call;
-    if (outcome.status === "lost" || lease.state === "lost" || isSettled) return { status: "lost" };
+  const isSpare =
+    lease.state === "open" && isFresh(lease, moment(book)) && freeOf(lease) >= missing;
+  // Reserved before the commit, so that a return of the lease or another call does not take it meanwhile.
+  lease.openAmount += missing;
+  let added = 0n;
+  try {
+    if (!isSpare) {
+      const { id, accountId, keyId, openAmount: amount } = lease;
+      const raised = { id, accountId, keyId, amount, now: request.now };
+      const outcome = await book.deps.submit({ kind: "raise_lease", request: raised });
+      const isSettled = book.calls.get(request.id) !== call;
+      if (outcome.status === "lost" || lease.state === "lost" || isSettled)
+        return { status: "lost" };
+    }
+    added = missing - minNano(maxNano(-freeOf(lease), 0n), missing);
+    if (added === 0n) return { status: "refused" };
+    call.share += added;
+    return { status: "raised", amount: call.share };
+  } finally {
+    lease.openAmount -= missing - added;
   }
-  const added = minNano(missing, freeOf(lease));
-  if (added <= 0n) return { status: "refused" };
-  call.share += added;
-  lease.openAmount += added;
-  return { status: "raised", amount: call.share };
 }
 
 /** After the commit of a batch: the leases as it left them, undefined for those without a row. */

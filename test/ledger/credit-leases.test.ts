@@ -413,3 +413,62 @@ test("a call on a lease raises its hold, at most to what is affordable", async (
   expect(held).toBe(promo);
   expect(await settle(ledger, call, 3_000n)).toMatchObject({ charged: 3_000n, overrun: 0n });
 });
+
+/** Its writes have no reply before `reply` resolves. */
+function withLateReplies(): { readonly late: Db; readonly delay: () => () => void } {
+  let reply: Promise<void> | undefined;
+  const write: Db["write"] = async (work, durability) => {
+    const result = await db.write(work, durability);
+    await reply;
+    return result;
+  };
+  const delay = (): (() => void) => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    reply = promise;
+    return resolve;
+  };
+  return { late: { ...db, write }, delay };
+}
+
+const ROLLING = { amount: 4_000n, upfront: 1_000n };
+
+test("a lease that is returned during a raise keeps what the raise adds", async () => {
+  await openFunded(10_000n);
+  const { late, delay } = withLateReplies();
+  const ledger = await startProcess("one", { db: late });
+  const call = await nextLeasedCall(ledger, ROLLING);
+  const reply = delay();
+  const raising = ledger.raise({ id: call.id, accountId: account, keyId: key, amount: 8_000n, now });
+  await eventually(async () => (await getWallet(db, account)).held >= 8_000n);
+  ledger.returnLeases();
+  reply();
+  expect(await raising).toEqual({ status: "raised", amount: 8_000n });
+  await ledger.idle();
+  expect((await getWallet(db, account)).held).toBe(8_000n);
+  expect(await settle(ledger, call, 8_000n)).toMatchObject({ charged: 8_000n, overrun: 0n });
+});
+
+test("two calls on a lease raise their holds at once", async () => {
+  await openFunded(10_000n);
+  const ledger = await startProcess("one");
+  const calls = [await nextLeasedCall(ledger, ROLLING), await nextLeasedCall(ledger, ROLLING)];
+  const raised = await Promise.all(
+    calls.map(({ id }) =>
+      ledger.raise({ id, accountId: account, keyId: key, amount: 4_000n, now }),
+    ),
+  );
+  expect(raised).toEqual(calls.map(() => ({ status: "raised", amount: 4_000n })));
+  for (const call of calls)
+    expect(await settle(ledger, call, 4_000n)).toMatchObject({ charged: 4_000n, overrun: 0n });
+});
+
+test("a raise that ends after the settlement of its call adds nothing to the lease", async () => {
+  await openFunded(10_000n);
+  const ledger = await startProcess("one");
+  const call = await nextLeasedCall(ledger, ROLLING);
+  const [raised] = await Promise.all([
+    ledger.raise({ id: call.id, accountId: account, keyId: key, amount: 8_000n, now }),
+    settle(ledger, call),
+  ]);
+  expect(raised).toEqual({ status: "lost" });
+});

@@ -36,6 +36,32 @@ function of(
 
 const LEDGER: readonly Mutation[] = [
   ...of(
+    "src/inference/lifecycle/hold/confirm-hold.ts",
+    ["inference/lifecycle/lease"],
+    [["a call on a lease asks for a row of its own", "id: hold.rowId ?? id,", "id,"]],
+  ),
+  ...of(
+    "src/ledger/credit-leases.ts",
+    ["ledger/credit-leases"],
+    [
+      [
+        "a raise after the settlement of its call keeps a part of the lease",
+        "const isSettled = book.calls.get(request.id) !== call;",
+        "const isSettled = false;",
+      ],
+      [
+        "a lease that is returned during a raise loses what the raise adds",
+        "const keep = { amount: lease.openAmount, calls: lease.openCalls };",
+        "const shares = [...book.calls.values()].filter((call) => call.lease === lease);\n  const keep = { amount: shares.reduce((sum, { share }) => sum + share, 0n), calls: lease.openCalls };",
+      ],
+      [
+        "two raises at once ask for the larger one only",
+        "const { id, accountId, keyId, openAmount: amount } = lease;",
+        "const { id, accountId, keyId } = lease;\n      const shares = [...book.calls.values()].filter((one) => one.lease === lease);\n      const amount = shares.reduce((sum, { share }) => sum + share, missing);",
+      ],
+    ],
+  ),
+  ...of(
     "src/ledger/decide.ts",
     ["inference/lifecycle/rolling-holds"],
     [

@@ -115,12 +115,21 @@ describe("a refusal", () => {
     });
 });
 
-for (const store of STORE_KINDS)
-  describe(`held credits on ${store}`, () => {
+const GATEWAYS = [
+  ...STORE_KINDS.map((store) => ({ store, leases: "off" })),
+  { store: "postgres", leases: "on" },
+] as const;
+
+for (const { store, leases } of GATEWAYS)
+  describe(`held credits on ${store} with credit leases ${leases}`, () => {
     let gateway: Gateway;
     let patient: Gateway;
     beforeAll(async () => {
-      const env = { ...withModels([MODEL]), POSTERN_REQUESTS_PER_MINUTE: "0" };
+      const env = {
+        ...withModels([MODEL]),
+        POSTERN_REQUESTS_PER_MINUTE: "0",
+        POSTERN_CREDIT_LEASES: leases,
+      };
       gateway = await startGateway({ store, env });
       patient = await startGateway({ store, env, creditWaitMs: 600_000 });
     });

@@ -3,7 +3,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { HeldCall } from "../../../src/inference/lifecycle/call.ts";
 import { confirmHold } from "../../../src/inference/lifecycle/hold/confirm-hold.ts";
+import { LEASE_STATE } from "../../../src/ledger/credit-lease.ts";
 import { createLease } from "../../../src/ledger/lease.ts";
+import { insertHolds } from "../../../src/ledger/ledger-rows.ts";
 import { startEpoch } from "../../../src/ledger/ledger.ts";
 import { verifyLedger } from "../../../src/verification/verify.ts";
 import { sweepAsDead } from "../../ledger/fixtures.ts";
@@ -82,6 +84,38 @@ describe("a gateway that was suspended for longer than its lease", () => {
     const input = { requestId: "req_swept", caller: { accountId: "acct_1" } };
     // Safe: these are the only fields that it reads.
     const call = { input, hold } as unknown as HeldCall;
+    expect(await confirmHold(lease, call)).toBe("lost");
+  });
+
+  test("asks the store about the credit lease that a call's hold is a part of", async () => {
+    const { db } = gateway.server;
+    const account = await registerAccount(gateway);
+    const name = "leasing";
+    const epoch = await startEpoch(db, name, Date.now());
+    await db.write((tx) =>
+      insertHolds(tx, [
+        {
+          id: "lease_leasing_1",
+          accountId: account.id,
+          keyId: "key_1",
+          amount: 0n,
+          calls: 0,
+          lease: LEASE_STATE.open,
+          process: name,
+          epoch,
+          createdAt: Date.now(),
+          expiresAt: Date.now() + SUSPENDED_MS,
+        },
+      ]),
+    );
+    const lease = createLease({ db, process: name, epoch, now: Date.now });
+    const hold = { amount: 1n, leaseTerm: 0, rowId: "lease_leasing_1" };
+    const input = { requestId: "req_leased", caller: { accountId: account.id } };
+    // Safe: these are the only fields that it reads.
+    const call = { input, hold } as unknown as HeldCall;
+    expect(await confirmHold(lease, call)).toBe("held");
+    await db.write((tx) => tx.run("delete from hold where id = 'lease_leasing_1'"));
+    hold.leaseTerm = 0;
     expect(await confirmHold(lease, call)).toBe("lost");
   });
 
