@@ -3,22 +3,33 @@
 // a poll, so no call starts on a lease half a second after it was recalled.
 
 import { maxNano, minNano, type Nano } from "../base/money/money.ts";
-import type { Db } from "../store/db.ts";
-import { type KeyActivity, leaseSize, newActivity, noteHold } from "./busy-keys.ts";
-import type { LedgerOperation, LedgerOutcome } from "./commit/batch.ts";
+import { type KeyActivity, newActivity, noteHold } from "./busy-keys.ts";
+import type { LedgerOperation } from "./commit/batch.ts";
 import type { LeaseView } from "./credit-lease-rules.ts";
-import { LEASE_STATE, type LeaseShare, type LeaseTarget } from "./credit-lease.ts";
+import { LEASE_STATE, type LeaseShare } from "./credit-lease.ts";
 import {
   firstPart,
-  hasChanged,
   type HoldOutcome,
   type HoldRequest,
   type RaiseOutcome,
   type RaiseRequest,
 } from "./decide.ts";
-import type { OwnHolds } from "./own-holds.ts";
-import type { KeyRateLimit } from "./rate-limit-rules.ts";
-import { CONFIRMED_MS, readLeaseStates, recallLeases } from "./recall-leases.ts";
+import {
+  canDecide,
+  type CreditLeaseDeps,
+  freeOf,
+  isFresh,
+  isLeasable,
+  isReturnDue,
+  type Lease,
+  type LeaseBook,
+  type LeasedCall,
+  type LeaseOperation,
+  moment,
+  type Moment,
+  targetOf,
+} from "./held-leases.ts";
+import { readLeaseStates, recallLeases } from "./recall-leases.ts";
 
 /** Calls that a lease counts in advance towards the rate limit. */
 const ARRIVALS_MAX = 16;
@@ -30,76 +41,6 @@ const PAUSE_MS = 5_000;
 /** How long an account without leases is not searched again. */
 const RECALL_PAUSE_MS = 100;
 const KEYS_MAX = 10_000;
-
-interface Lease {
-  readonly id: string;
-  readonly accountId: string;
-  readonly keyId: string;
-  readonly rateLimit: KeyRateLimit | undefined;
-  readonly openCallsMax: number | undefined;
-  readonly activity: KeyActivity;
-  state: "taking" | "open" | "closed" | "lost";
-  /** The row, as of the last batch. */
-  view: LeaseView | undefined;
-  /** Calls that may still start within the rate limit. */
-  arrivals: number;
-  /** Those that settlements in the queue ask for. */
-  requestedArrivals: number;
-  openAmount: Nano;
-  openCalls: number;
-  confirmedAt: Moment;
-  usedAt: number;
-  isReturning: boolean;
-}
-
-interface LeasedCall {
-  lease: Lease;
-  share: Nano;
-  readonly lifetimeMs: number;
-  /** On the monotonic clock. A call that was forgotten does not keep its credits. */
-  expiresAt: number;
-  requestedArrivals: number;
-}
-
-/** The monotonic clock may stop while a machine is suspended, and the other one may jump. */
-interface Moment {
-  readonly monotonic: number;
-  readonly wall: number;
-}
-
-type LeaseOperation = Extract<
-  LedgerOperation<never>,
-  { kind: "take_lease" | "raise_lease" | "return_lease" }
->;
-
-export interface CreditLeaseDeps {
-  readonly db: Db;
-  readonly process: string;
-  readonly epoch: number;
-  readonly now: () => number;
-  readonly ownHolds: Pick<OwnHolds<never>, "addOpen" | "removeOpen" | "extend">;
-  readonly submit: (operation: LeaseOperation) => Promise<LedgerOutcome>;
-  /** For tests: a key with so many holds in a second gets a lease. */
-  readonly busyHolds?: number | undefined;
-}
-
-/** Functions of this file change it. */
-interface LeaseBook {
-  readonly deps: CreditLeaseDeps;
-  /** By id. */
-  readonly leases: Map<string, Lease>;
-  /** Those on which holds are decided, by key. */
-  readonly current: Map<string, Lease>;
-  readonly calls: Map<string, LeasedCall>;
-  readonly activity: Map<string, KeyActivity>;
-  readonly ownHolds: Map<string, { readonly request: HoldRequest; readonly activity: KeyActivity }>;
-  /** Accounts that get no lease until then. */
-  readonly pausedUntil: Map<string, number>;
-  readonly recalls: Map<string, Promise<boolean>>;
-  readonly searchedAt: Map<string, number>;
-  taken: number;
-  isPolling: boolean;
-}
 
 export interface CreditLeases {
   /** Taken before the rows of a batch are read. */
@@ -156,11 +97,6 @@ export function createCreditLeases(deps: CreditLeaseDeps): CreditLeases {
     closeAll: () => closeAll(book),
     recall: (accountId) => recallFor(book, accountId),
   };
-}
-
-/** Taken before the rows of a batch are read. */
-function moment(book: LeaseBook): Moment {
-  return { monotonic: performance.now(), wall: book.deps.now() };
 }
 
 /** Decides a hold; undefined if the ledger must. */
@@ -465,42 +401,4 @@ function activityOf(book: LeaseBook, keyId: string): KeyActivity {
   const activity = newActivity();
   book.activity.set(keyId, activity);
   return activity;
-}
-
-/** Whether the lease may decide holds of such a call. */
-function canDecide(lease: Lease, request: HoldRequest, at: Moment): boolean {
-  const { view, rateLimit } = lease;
-  if (view === undefined || lease.state !== "open" || !isFresh(lease, at)) return false;
-  const { key } = view;
-  return (
-    isLeasable(request) &&
-    lease.accountId === request.accountId &&
-    (key.expiresAt === null || key.expiresAt > request.now) &&
-    !hasChanged(key, request.restrictions) &&
-    request.rateLimit?.intervalMs === rateLimit?.intervalMs &&
-    request.rateLimit?.burst === rateLimit?.burst &&
-    request.openCallsMax === lease.openCallsMax
-  );
-}
-
-/** Replies tell what is left of the key's own rate limit, and limits of sessions are rows of their own. */
-function isLeasable({ needsRow, session, amount, rateLimit }: HoldRequest): boolean {
-  return needsRow !== true && session === undefined && amount > 0n && rateLimit?.isTold !== true;
-}
-
-function isFresh({ confirmedAt }: Lease, { monotonic, wall }: Moment): boolean {
-  const wallMs = wall - confirmedAt.wall;
-  return monotonic - confirmedAt.monotonic < CONFIRMED_MS && wallMs >= 0 && wallMs < CONFIRMED_MS;
-}
-
-function freeOf({ view, openAmount }: Lease): Nano {
-  return (view?.amount ?? 0n) - openAmount;
-}
-
-function isReturnDue({ openCalls, openAmount, view }: Lease): boolean {
-  return openCalls === 0 || (view !== undefined && view.amount > openAmount);
-}
-
-function targetOf({ activity, rateLimit, openCallsMax }: Lease, arrivals: number): LeaseTarget {
-  return { ...leaseSize(activity), arrivals, rateLimit, openCallsMax };
 }

@@ -1,6 +1,6 @@
 // A ledger whose process decides holds of busy keys on leases.
 
-import { createCreditLeases, type CreditLeaseDeps, type CreditLeases } from "./credit-leases.ts";
+import { createCreditLeases, type CreditLeases } from "./credit-leases.ts";
 import type {
   HoldOutcome,
   HoldRequest,
@@ -9,6 +9,7 @@ import type {
   SettleOutcome,
   SettleRequest,
 } from "./decide.ts";
+import type { CreditLeaseDeps } from "./held-leases.ts";
 
 /** What callers of the ledger do with calls. */
 export interface LedgerOperations<UsageRecord> {

@@ -23,7 +23,7 @@ import {
 } from "./commit/batch.ts";
 import { createGroupCommit, type Deferral } from "./commit/group-commit.ts";
 import type { BufferedDb } from "./commit/hold-buffer.ts";
-import type { CreditLeaseDeps, CreditLeases } from "./credit-leases.ts";
+import type { CreditLeases } from "./credit-leases.ts";
 import type {
   HoldOutcome,
   HoldRequest,
@@ -32,6 +32,7 @@ import type {
   SettleRequest,
   Wallet,
 } from "./decide.ts";
+import type { CreditLeaseDeps } from "./held-leases.ts";
 import { type LedgerOperations, startLeases, withLeases } from "./leased-ledger.ts";
 import {
   type Bucket,

@@ -15,3 +15,14 @@ for (const store of ["sqlite", "postgres"] as const)
     });
     expect(failures).toEqual([]);
   });
+
+test("postgres: kills of gateways with credit leases lose no charge and leave nothing open", async () => {
+  const { failures } = await runChaos({
+    store: "postgres",
+    seed: TEST_SEED,
+    faults: 3,
+    only: "kill a gateway",
+    hasLeases: true,
+  });
+  expect(failures).toEqual([]);
+});

@@ -21,10 +21,23 @@ export const STORES: readonly ChaosStore[] = ["sqlite", "postgres"];
 /** Before the next call of a caller whose call was refused. While a gateway restarts, its calls do not count. */
 const REFUSED_PAUSE_MS = 20;
 
+/** Clients whose calls the gateway may count as abandoned. */
+const ABANDONING: ReadonlySet<string> = new Set([
+  "vanishes",
+  "half-closes",
+  "pipelines",
+  "provider fault",
+]);
+const ABANDON_INTERVAL_MS = 500;
+
 export interface ChaosOptions {
   readonly store: ChaosStore;
   readonly seed: number;
   readonly faults: number;
+  /** Only faults with this word in their name. */
+  readonly only?: string;
+  /** Whether gateways on PostgreSQL decide holds on credit leases. */
+  readonly hasLeases?: boolean;
   readonly onFault?: (name: string) => void;
 }
 
@@ -33,6 +46,8 @@ export interface ChaosResult {
   readonly calls: number;
   /** Calls whose whole reply arrived. */
   readonly completed: number;
+  /** Credit leases that were open after the faults. */
+  readonly leases: number;
 }
 
 interface ChaosRun {
@@ -41,6 +56,7 @@ interface ChaosRun {
   readonly completed: string[];
   readonly failures: string[];
   calls: number;
+  abandonedAt: number;
   isOver: boolean;
 }
 
@@ -48,22 +64,35 @@ export async function runChaos({
   store,
   seed,
   faults,
+  only = "",
+  hasLeases = false,
   onFault,
 }: ChaosOptions): Promise<ChaosResult> {
   const random = randomFor(seed, -1);
-  const target = await TARGETS[store](random);
-  const run: ChaosRun = { seed, target, completed: [], failures: [], calls: 0, isOver: false };
+  const target = await TARGETS[store](random, hasLeases);
+  const names = Object.keys(target.faults).filter((name) => name.includes(only));
+  let leases = 0;
+  const run: ChaosRun = {
+    seed,
+    target,
+    completed: [],
+    failures: [],
+    calls: 0,
+    abandonedAt: 0,
+    isOver: false,
+  };
   const waitForCalls = async (count: number): Promise<void> => {
     const until = run.calls + count;
     await eventually(() => run.calls >= until, { timeoutMs: HANG_MS * 2 });
   };
   try {
     const callers = Array.from({ length: CALLERS }, (_, caller) => runCaller(run, caller));
-    for (const name of faultOrder(Object.keys(target.faults), random, faults)) {
+    for (const name of faultOrder(names, random, faults)) {
       await waitForCalls(CALLS_PER_FAULT);
       onFault?.(name);
       await target.faults[name]?.(waitForCalls);
-      const problems = await findLedgerProblems(target);
+      const { problems, openLeases } = await inspectLedger(target);
+      leases += openLeases;
       run.failures.push(...problems.map((problem) => `after "${name}": ${problem}`));
     }
     // Calls are served again.
@@ -76,13 +105,13 @@ export async function runChaos({
     target.end();
   }
   const { failures, calls, completed } = run;
-  return { failures, calls, completed: completed.length };
+  return { failures, calls, completed: completed.length, leases };
 }
 
 /** Every fault once, in an order from the seed, before one repeats: a short run has most of them. */
 function faultOrder(faults: readonly string[], random: Random, count: number): readonly string[] {
   const names: string[] = [];
-  while (names.length < count) {
+  while (faults.length > 0 && names.length < count) {
     const left = [...faults];
     while (left.length > 0) names.push(...left.splice(random.integer(left.length), 1));
   }
@@ -93,7 +122,7 @@ async function runCaller(run: ChaosRun, caller: number): Promise<void> {
   const { urls, keys } = run.target;
   for (let call = 0; !run.isOver; call++) {
     const random = randomFor(run.seed, caller + call * CALLERS);
-    const name = random.pickFrom(Object.keys(CLIENTS)) ?? "";
+    const name = clientFor(run, random.pickFrom(Object.keys(CLIENTS)) ?? "");
     const called = { url: random.pickFrom(urls) ?? "", key: random.pickFrom(keys) ?? "" };
     const hung = Promise.withResolvers<string>();
     const timer = setTimeout(() => hung.resolve("hung"), HANG_MS);
@@ -110,6 +139,15 @@ async function runCaller(run: ChaosRun, caller: number): Promise<void> {
   }
 }
 
+/** A gateway refuses the calls of a key that abandoned 60 within a minute. */
+function clientFor(run: ChaosRun, name: string): string {
+  if (!ABANDONING.has(name)) return name;
+  const at = performance.now();
+  if (at - run.abandonedAt < ABANDON_INTERVAL_MS) return "json";
+  run.abandonedAt = at;
+  return name;
+}
+
 function isConnectionRefused(error: unknown): boolean {
   return (
     error instanceof Error &&
@@ -119,14 +157,18 @@ function isConnectionRefused(error: unknown): boolean {
 }
 
 /** In one snapshot, while calls are served; again if the store is not available yet. */
-async function findLedgerProblems({ openStore }: ChaosTarget): Promise<readonly string[]> {
+async function inspectLedger({
+  openStore,
+}: ChaosTarget): Promise<{ readonly problems: readonly string[]; readonly openLeases: number }> {
   const db = openStore();
   let problems: readonly string[] = [];
+  let openLeases = 0;
   try {
     await eventuallyPasses(async () => {
+      openLeases = (await db.all("select id from hold where lease is not null")).length;
       ({ problems } = await verifyLedger(db));
     });
-    return problems;
+    return { problems, openLeases };
   } finally {
     await db.close();
   }

@@ -1,23 +1,39 @@
 // `npm run chaos -- [faults] [seed]`: faults of gateways, stores, providers and clients, on both stores. It prints its seed,
-// which repeats them.
+// which repeats them. `--store postgres` runs on one store, `--only kill` has only faults with the word in their name, and
+// `--leases` has gateways on PostgreSQL decide holds on credit leases.
 
+import { parseArgs } from "node:util";
 import { runChaos, STORES } from "./chaos.ts";
 
-const faults = Number(process.argv[2] ?? 60);
-const seed = Number(process.argv[3] ?? Date.now() % 1_000_000_000);
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    store: { type: "string" },
+    only: { type: "string", default: "" },
+    leases: { type: "boolean", default: false },
+  },
+});
+const faults = Number(positionals[0] ?? 60);
+const seed = Number(positionals[1] ?? Date.now() % 1_000_000_000);
+const stores = STORES.filter((store) => values.store === undefined || store === values.store);
+if (stores.length === 0) throw new Error(`--store is one of ${STORES.join(", ")}`);
 const started = performance.now();
 let failed = 0;
 
 console.log(`seed ${seed}`);
-for (const store of STORES) {
+for (const store of stores) {
   const result = await runChaos({
     store,
     seed,
     faults,
+    only: values.only,
+    hasLeases: values.leases,
     onFault: (name) =>
       console.log(`${((performance.now() - started) / 1_000).toFixed(1)} s  ${store}: ${name}`),
   });
-  console.log(`${store}: ${result.calls} calls, ${result.completed} of them served completely`);
+  const { calls, completed, leases } = result;
+  console.log(`${store}: ${calls} calls, ${completed} of them served completely`);
+  if (values.leases) console.log(`${store}: ${leases} credit leases were open after faults`);
   for (const failure of result.failures) console.log(failure);
   failed += result.failures.length;
 }

@@ -11,6 +11,7 @@ import { type OwnPostgres, startOwnPostgres } from "../support/stores/own-postgr
 import { type GatewayProcess, startGatewayProcess } from "./gateway-process.ts";
 import { type OpenTimers, trackTimers } from "./open-timers.ts";
 import {
+  ACCOUNTS,
   CALLERS,
   CALLS_PER_FAULT,
   type ChaosTarget,
@@ -33,7 +34,10 @@ const GROWING_TABLES = ["hold", "transfer", "usage_record"] as const;
 const END_SESSIONS =
   "select pg_terminate_backend(pid) from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()";
 
-export async function startPostgresTarget(random: Random): Promise<ChaosTarget> {
+export async function startPostgresTarget(
+  random: Random,
+  hasLeases: boolean,
+): Promise<ChaosTarget> {
   const postgres = await startOwnPostgres();
   const databaseUrl = postgres.url;
   const proxy = await startFaultyProxy(databaseUrl);
@@ -41,21 +45,27 @@ export async function startPostgresTarget(random: Random): Promise<ChaosTarget> 
   await migrate(db, Date.now());
   const clock = { offsetMs: 0 };
   const timers = trackTimers();
+  const shared = {
+    POSTERN_SECRET: SECRET,
+    // Leases count calls towards the rate limit in advance.
+    ...(hasLeases && { POSTERN_CREDIT_LEASES: "on", POSTERN_REQUESTS_PER_MINUTE: "30000" }),
+  };
   const gateway = await startGateway({
     databaseUrl: proxy.url,
     now: () => Date.now() + clock.offsetMs,
-    env: { POSTERN_PROCESS_NAME: "chaos:clock", POSTERN_SECRET: SECRET },
+    env: { POSTERN_PROCESS_NAME: "chaos:clock", ...shared },
     logLevel: "warn",
   });
   const settings = {
     DATABASE_URL: proxy.url,
-    POSTERN_SECRET: SECRET,
+    ...shared,
     SIM_BASE_URL: gateway.simulatorUrl,
   };
   const processes = [await startGatewayProcess(settings), await startGatewayProcess(settings)];
   return {
     urls: [...processes.map(({ url }) => url), gateway.url],
-    keys: await createAccounts(gateway.url, db),
+    // Only a busy key gets leases.
+    keys: await createAccounts(gateway.url, db, hasLeases ? 1 : ACCOUNTS),
     simulatorUrl: gateway.simulatorUrl,
     faults: createFaults({ random, databaseUrl, postgres, proxy, processes, clock }),
     openStore: () => openPostgres(databaseUrl),

@@ -10,7 +10,7 @@ import type { Random } from "../fuzz/random.ts";
 import { eventually } from "../support/eventually.ts";
 import { startSimulator } from "../support/gateway.ts";
 import { startGatewayProcess } from "./gateway-process.ts";
-import { type ChaosTarget, createAccounts } from "./target.ts";
+import { ACCOUNTS, type ChaosTarget, createAccounts } from "./target.ts";
 
 /** Enough to start the gateway and to serve a few calls. */
 const SPARE_BYTES = 256 * 1_024;
@@ -63,7 +63,7 @@ export async function startSqliteTarget(random: Random): Promise<ChaosTarget> {
   const openStore = () => openSqlite({ folder, lock: false });
   return {
     urls: [gateway.url],
-    keys: await createAccounts(gateway.url, openStore()),
+    keys: await createAccounts(gateway.url, openStore(), ACCOUNTS),
     simulatorUrl: simulator.url,
     faults: {
       "kill the gateway": () => gateway.killAndStart(),

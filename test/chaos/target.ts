@@ -26,14 +26,16 @@ export const CALLS_PER_FAULT = 40;
 /** A call that takes longer hangs: longer than any timeout on its way. */
 export const HANG_MS = 50_000;
 
-const ACCOUNTS = 3;
+export const ACCOUNTS = 3;
 const CREDIT = 1_000_000_000_000n;
 
 /** Returns one API key of each account. */
-export async function createAccounts(url: string, db: Db): Promise<readonly string[]> {
-  const accounts = await Promise.all(
-    Array.from({ length: ACCOUNTS }, () => registerAccount({ url })),
-  );
+export async function createAccounts(
+  url: string,
+  db: Db,
+  count: number,
+): Promise<readonly string[]> {
+  const accounts = await Promise.all(Array.from({ length: count }, () => registerAccount({ url })));
   await db.write(async (tx) => {
     for (const { id } of accounts) await deposit(tx, promoDeposit(`chaos.${id}`, id, CREDIT, 1));
   });

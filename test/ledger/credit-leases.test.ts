@@ -438,7 +438,13 @@ test("a lease that is returned during a raise keeps what the raise adds", async 
   const ledger = await startProcess("one", { db: late });
   const call = await nextLeasedCall(ledger, ROLLING);
   const reply = delay();
-  const raising = ledger.raise({ id: call.id, accountId: account, keyId: key, amount: 8_000n, now });
+  const raising = ledger.raise({
+    id: call.id,
+    accountId: account,
+    keyId: key,
+    amount: 8_000n,
+    now,
+  });
   await eventually(async () => (await getWallet(db, account)).held >= 8_000n);
   ledger.returnLeases();
   reply();
