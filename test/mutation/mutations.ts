@@ -212,6 +212,43 @@ const LEDGER: readonly Mutation[] = [
     ],
   ),
   ...of(
+    "src/inference/metering/image-size.ts",
+    ["inference/metering/image-bounds"],
+    [
+      [
+        "the size of a thumbnail in a JPEG is held for",
+        "at += 2 + (isAlone ? 0 : data.readUInt16BE(at + 2));",
+        "at += isAlone ? 2 : 12;",
+      ],
+      [
+        "a GIF whose frame is larger than its screen is held by its screen",
+        "data.readUInt16LE(offsetAt) + data.readUInt16LE(offsetAt + 4),",
+        "0,",
+      ],
+      [
+        "an image whose base64 decoders read differently is held by its head",
+        'return pattern.test(encoded) ? Buffer.from(encoded, "base64") : undefined;',
+        'return Buffer.from(encoded, "base64");',
+      ],
+    ],
+  ),
+  ...of(
+    "src/inference/metering/input-bound.ts",
+    ["inference/metering/image-bounds"],
+    [
+      [
+        "an image part that names another file, too, is held by its own pixels",
+        "return value === undefined || others.length > 0 ? undefined : imageSize(value);",
+        "return value === undefined ? undefined : imageSize(value);",
+      ],
+      [
+        "an image of unknown size is held as one token",
+        "return (tokensBySize(part, rule) ?? rule.max) + IMAGE_FRAME_TOKENS;",
+        "return (tokensBySize(part, rule) ?? 1) + IMAGE_FRAME_TOKENS;",
+      ],
+    ],
+  ),
+  ...of(
     "src/inference/streaming/relay.ts",
     ["inference/lifecycle/rolling-bursts"],
     [

@@ -1,5 +1,5 @@
 // The stage between hold and plan: fetches the images and documents of a request for a provider that takes no URLs. The hold
-// does not depend on their content: it counts an image as the provider's largest, and a document as the whole context.
+// does not depend on their content: it counts an image as the model's largest, and a document as the whole context.
 
 import { type FetchedFile, WIRE_TRAITS } from "@postern/wires";
 import { Fault } from "../../base/fault.ts";

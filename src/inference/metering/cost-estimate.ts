@@ -194,6 +194,7 @@ function estimateCall(
   if (!context.byok) for (const possible of cards) rejectUnpriced(possible, request, model);
   const limits = limitsOf(model);
   const requestTokens = inputBound(request.text, commonForm(request), {
+    model: model.id,
     imageTokensMax: provider.imageTokensMax,
     contextTokens: limits.input,
     ...textBounds(request),

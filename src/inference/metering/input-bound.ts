@@ -2,9 +2,14 @@
 // its text; media are bounded by kind, and the total by the model's context.
 
 import { isObject, type JsonObject } from "../../base/json.ts";
+import { type ImageRule, imageRuleOf, type PixelSize } from "../../models/tables/image-tokens.ts";
 import { type DocumentSize, documentSize } from "./document-bound.ts";
+import { imageSize } from "./image-size.ts";
 
 export interface MediaLimits {
+  /** The id of the model, whose family counts images by a rule of its own. */
+  readonly model?: string;
+  /** Of an image at the provider, without such a rule. */
   readonly imageTokensMax: number;
   readonly contextTokens: number;
   /** Number of texts, each with its own context. A conversation is one. */
@@ -25,7 +30,7 @@ const DEPTH_MAX = 32;
 export function inputBound(text: string, json: JsonObject, bounds: MediaLimits): number {
   let files = 0;
   const media = countMedia(json, (kind, part, bytes) => {
-    if (kind === "image") return bounds.imageTokensMax;
+    if (kind === "image") return Math.min(bounds.imageTokensMax, imageTokens(part, bounds));
     if (kind === "file")
       return files++ < FILES_MAX ? fileTokens(part, bounds) : bounds.contextTokens;
     return hasMinimumByteRate(part)
@@ -45,18 +50,46 @@ export function inputBound(text: string, json: JsonObject, bounds: MediaLimits):
   return Math.min(bounds.contextTokens * (bounds.texts ?? 1), textBytes + overhead + media.tokens);
 }
 
+/** What providers add to an image: the tokens around it. */
+const IMAGE_FRAME_TOKENS = 16;
+
+function imageTokens(part: JsonObject, { model, imageTokensMax }: MediaLimits): number {
+  const rule = model === undefined ? undefined : imageRuleOf(model);
+  if (rule === undefined) return imageTokensMax;
+  return (tokensBySize(part, rule) ?? rule.max) + IMAGE_FRAME_TOKENS;
+}
+
+/** Undefined for an image that is not inline, or whose size cannot be told. */
+export function tokensBySize(part: JsonObject, rule: ImageRule): number | undefined {
+  const size = imageSizes.get(part) ?? sizeOfImage(part) ?? "unknown";
+  imageSizes.set(part, size);
+  return size === "unknown" ? undefined : rule.tokensOf(size);
+}
+
+/** An image is read once for all candidates of a call. */
+const imageSizes = new WeakMap<JsonObject, PixelSize | "unknown">();
+
+function sizeOfImage(part: JsonObject): PixelSize | undefined {
+  const [value, ...others] = encodedValues(part);
+  return value === undefined || others.length > 0 ? undefined : imageSize(value);
+}
+
+/** Each page of a document is read as an image, too. */
+function pageTokens({ model, imageTokensMax }: MediaLimits): number {
+  const rule = model === undefined ? undefined : imageRuleOf(model);
+  return Math.min(imageTokensMax, (rule?.page ?? rule?.max ?? Infinity) + IMAGE_FRAME_TOKENS);
+}
+
 /** Reading a document takes CPU before anything is paid for. */
 const FILES_MAX = 10;
 /** A document is read once for all candidates of a call. */
 const documentSizes = new WeakMap<JsonObject, DocumentSize | "unknown">();
 
-/** Each page of a document is read as an image, too. */
-function fileTokens(part: JsonObject, { imageTokensMax, contextTokens }: MediaLimits): number {
+function fileTokens(part: JsonObject, bounds: MediaLimits): number {
   const size = documentSizes.get(part) ?? sizeOfDocument(part) ?? "unknown";
   documentSizes.set(part, size);
-  return size === "unknown"
-    ? contextTokens
-    : Math.min(contextTokens, size.pages * imageTokensMax + size.textTokens);
+  if (size === "unknown") return bounds.contextTokens;
+  return Math.min(bounds.contextTokens, size.pages * pageTokens(bounds) + size.textTokens);
 }
 
 /** Undefined for what is not inline, or not one document. */

@@ -2,7 +2,8 @@
 // bytes of media. It reads the request once, and only for such calls.
 
 import { isObject, type JsonObject } from "../../base/json.ts";
-import { countMedia, inlineMediaOf } from "./input-bound.ts";
+import { imageRuleOf } from "../../models/tables/image-tokens.ts";
+import { countMedia, inlineMediaOf, tokensBySize } from "./input-bound.ts";
 import { estimateTextTokens } from "./text-estimate.ts";
 
 export interface InputEstimateContext {
@@ -11,13 +12,8 @@ export interface InputEstimateContext {
   readonly contextTokens: number;
 }
 
-/** What one image counts at most, from the providers' documentation (2026-11). */
-const IMAGE_TOKENS: readonly (readonly [model: RegExp, tokens: number])[] = [
-  [/gpt-4o-mini/, 48_169],
-  [/(gpt-4\.1|gpt-5[\d.]*|o4)-(mini|nano)/, 3_800],
-  [/claude-(opus|sonnet|haiku|fable|mythos)-(4-[7-9]|[5-9])/, 4_800],
-  [/./, 1_600],
-];
+/** Of an image, for a model whose provider publishes no rule. */
+const IMAGE_TOKENS = 1_600;
 /** A file of unknown length: a recorded PDF of six pages. */
 const FILE_TOKENS = 9_000;
 const AUDIO_TOKENS_MIN = 1_000;
@@ -57,8 +53,10 @@ export function estimateInputTokens(
 
 /** What images, audio and files count at most. */
 export function estimateMediaTokens(json: JsonObject, model: string): number {
-  return countMedia(json, (kind, _part, bytes) => {
-    if (kind === "image") return tokensFor(IMAGE_TOKENS, model);
+  const rule = imageRuleOf(model);
+  return countMedia(json, (kind, part, bytes) => {
+    if (kind === "image")
+      return rule === undefined ? IMAGE_TOKENS : (tokensBySize(part, rule) ?? rule.usual);
     const byBytes = Math.ceil(bytes / MEDIA_BYTES_PER_TOKEN);
     return Math.max(kind === "audio" ? AUDIO_TOKENS_MIN : FILE_TOKENS, byBytes);
   }).tokens;
@@ -77,10 +75,6 @@ function instructionTokens(json: JsonObject, model: string): number {
     (hasSchema ? added.schema : 0) +
     (tools === 0 ? 0 : added.tools + TOOL_TOKENS * tools)
   );
-}
-
-function tokensFor(table: readonly (readonly [RegExp, number])[], model: string): number {
-  return table.find(([pattern]) => pattern.test(model))?.[1] ?? 0;
 }
 
 /** Below the parser's own limit; deeper values are no content. */
