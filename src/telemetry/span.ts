@@ -4,7 +4,7 @@
 import { randomBytes } from "node:crypto";
 import { usdText } from "../base/money/money.ts";
 import type { TraceParent } from "../base/network/trace-parent.ts";
-import type { UsageRecord } from "../usage/usage.ts";
+import { API_PATHS, type UsageRecord } from "../usage/usage.ts";
 
 export interface CallTrace {
   readonly record: UsageRecord;
@@ -29,22 +29,6 @@ export interface Span {
 
 const TRACE_BYTES = 16;
 const SPAN_BYTES = 8;
-const HTTP_ROUTES = {
-  chat: "/v1/chat/completions",
-  responses: "/v1/responses",
-  messages: "/v1/messages",
-  gemini: "/v1beta/models",
-  embeddings: "/v1/embeddings",
-  images: "/v1/images/generations",
-  image_edits: "/v1/images/edits",
-  speech: "/v1/audio/speech",
-  transcriptions: "/v1/audio/transcriptions",
-  translations: "/v1/audio/translations",
-  rerank: "/v1/rerank",
-  moderations: "/v1/moderations",
-  decisions: "/v1/decisions",
-  completions: "/v1/completions",
-} as const satisfies Record<UsageRecord["api"], string>;
 
 /** The conventions have names for `chat`, `generate_content` and `embeddings` only. */
 const OPERATIONS: Readonly<Record<UsageRecord["api"], string>> = {
@@ -96,7 +80,7 @@ export function spanOf({ record, requestedModel, parent }: CallTrace): Span {
       "gen_ai.usage.cache_creation.input_tokens": record.cacheWriteTokens,
       "gen_ai.usage.reasoning.output_tokens": record.reasoningTokens,
       "http.request.method": "POST",
-      "http.route": HTTP_ROUTES[record.api],
+      "http.route": API_PATHS[record.api],
       "http.response.status_code": record.status,
       "error.type": error,
       "postern.request_id": record.id,
