@@ -62,7 +62,7 @@ export function receiptRoutes({ db, baseUrl, signingKeys }: ReceiptRouteDeps): r
 function noReceiptFault(id: string): Fault {
   return new Fault("not_found", "call without a receipt", {
     message:
-      "This call has no receipt, because it was sent without `x-postern-receipt: 1`. Send the header with the calls that need one.",
+      "This call has no receipt: it did not ask for one, and the account and the key do not. Send `x-postern-receipt: 1` with a call, or set `receipts` with PATCH /v1/account.",
     param: "id",
     next: [{ method: "GET", url: `/v1/usage/${id}`, why: "Read the usage record of the call." }],
   });

@@ -113,7 +113,7 @@ function paymentRequired({
   if (headers === undefined)
     return new Fault("conflict", "no method takes this amount", {
       message:
-        "This amount cannot be paid in this way: it is too small. Create an invoice of at least $0.50, or open its `pay_url`.",
+        "This invoice is too small for the payment methods of this request. Create an invoice of at least $0.50, or open its `pay_url`.",
     });
   return new Fault("payment_required", "invoice is open", {
     ...(refused === undefined
