@@ -324,9 +324,9 @@ function LossCard({ call }: { readonly call: UsageRecord }): Child {
   return (
     <Card id="losses" title="Dropped fields">
       <p>
-        The provider's API cannot express these fields of the request, or your API these fields of
-        the reply (<code>reply.…</code>), so they were dropped. See{" "}
-        <a href="/docs/translation">translation</a>.
+        These fields of the request were dropped, because the provider's API has no equivalent.
+        Those that begin with <code>reply.</code> are fields of the reply without an equivalent in
+        your API. See <a href="/docs/translation">translation</a>.
       </p>
       <ul>
         {dropped.map((field) => (
