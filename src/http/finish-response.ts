@@ -9,7 +9,7 @@ import type { DescriptorGuard } from "./guards/descriptors.ts";
 import { isForeignOrigin, removeCorsHeaders } from "./guards/dev-cors.ts";
 import type { RequestContext } from "./request-context.ts";
 import { findApiKey } from "./request/api-key-header.ts";
-import { CORS_HEADERS, faultResponse, hasCommonHeaders, toFault } from "./response.ts";
+import { CORS_HEADERS, faultResponse, hasCommonHeaders } from "./response.ts";
 import {
   type AuthenticatedKey,
   docsPathOf,
@@ -55,24 +55,13 @@ export interface ResponseDeps {
   readonly onResponse?: (route: Route | undefined, status: number, ms: number) => void;
 }
 
-interface FaultResponderDeps {
-  readonly log: Log;
-  readonly baseUrl: string;
-  readonly allowsStep: StepFilter;
-}
-
-/** Logs what was thrown, and returns the response of its fault. */
-export function createFaultResponder(
-  { faultPage, onRefusedCall, contact }: ResponseDeps,
-  { log, baseUrl, allowsStep }: FaultResponderDeps,
-): (context: RequestContext, error: unknown) => Response {
+/** Logs the faults that requests end with. */
+export function createFaultLog(log: Log): (context: RequestContext, fault: Fault) => void {
   const logFailure = createFailureLog(log);
-  return (context, error) => {
-    const fault = toFault(error);
-    const { requestId, request, match: matched, key } = context;
+  return (context, fault) => {
     const fields = {
-      request_id: requestId,
-      method: request.method,
+      request_id: context.requestId,
+      method: context.request.method,
       path: loggedPath(context),
       code: fault.code,
       detail: fault.message,
@@ -80,6 +69,20 @@ export function createFaultResponder(
     if (fault.status >= 500 && fault.options.isCallerError !== true)
       logFailure({ ...fields, cause: fault.options.cause }, performance.now());
     else log.debug("request rejected", fields);
+  };
+}
+
+interface FaultResponderDeps {
+  readonly baseUrl: string;
+  readonly allowsStep: StepFilter;
+}
+
+export function createFaultResponder(
+  { faultPage, onRefusedCall, contact }: ResponseDeps,
+  { baseUrl, allowsStep }: FaultResponderDeps,
+): (context: RequestContext, fault: Fault) => Response {
+  return (context, fault) => {
+    const { requestId, request, match: matched, key } = context;
     const refused = onRefusedCall && refusedCall(context, fault);
     if (refused !== undefined) onRefusedCall?.(refused);
     const dialect = errorDialectOf(context);
@@ -158,7 +161,7 @@ export function createResponseFinisher({
     const { headers } = response;
     // Model calls set these headers when they create the response: adding them here costs more than routing.
     if (!hasCommonHeaders(response)) {
-      setCommonHeaders(headers, context);
+      withCommonHeaders(response, context);
       if (context.key !== undefined && context.key.isAnonymous !== true)
         addMissing(headers, rateHeadersOf?.(context.key, now));
     }
@@ -172,8 +175,9 @@ export function createResponseFinisher({
   };
 }
 
-function setCommonHeaders(headers: Headers, context: RequestContext): void {
+export function withCommonHeaders(response: Response, context: RequestContext): Response {
   const { requestId, path, match } = context;
+  const { headers } = response;
   const dialect = errorDialectOf(context);
   headers.set("x-request-id", requestId);
   // Anthropic's SDKs read the id from this header.
@@ -185,6 +189,7 @@ function setCommonHeaders(headers: Headers, context: RequestContext): void {
   if (isOpenToPages(path, match?.route))
     for (const [name, value] of Object.entries(CORS_HEADERS)) headers.set(name, value);
   if (dialect === "oauth") disableCaching(headers);
+  return response;
 }
 
 function addMissing(headers: Headers, added: Readonly<Record<string, string>> = {}): void {

@@ -4,15 +4,19 @@ import type { Fault } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import type { Log } from "../base/log.ts";
 import {
+  createFaultLog,
   createFaultResponder,
   createResponseFinisher,
   isOpenToPages,
   type ResponseDeps,
+  withCommonHeaders,
 } from "./finish-response.ts";
+import { CALL_REFUSED } from "./guards/overload.ts";
+import { createRefusedCallResponder } from "./refused-call.ts";
 import type { Peer, RequestContext } from "./request-context.ts";
 import { createSteps, type StepDeps } from "./request-steps.ts";
 import { splitTarget, validateTarget } from "./request/request-target.ts";
-import { jsonResponse, preflightResponse } from "./response.ts";
+import { jsonResponse, preflightResponse, toFault } from "./response.ts";
 import type { Route, StepFilter } from "./route.ts";
 import { createRouter } from "./router.ts";
 import { createStepFilter } from "./step-filter.ts";
@@ -33,15 +37,21 @@ export function createRequestHandler(
   const { now: clock, responses = {}, log, baseUrl, routes } = deps;
   const allowsStep = createStepFilter(routes, baseUrl);
   const takeSteps = createPipeline(deps, allowsStep);
-  const respondWithFault = createFaultResponder(responses, { log, baseUrl, allowsStep });
+  const logFault = createFaultLog(log);
+  const respondWithFault = createFaultResponder(responses, { baseUrl, allowsStep });
   const finishResponse = createResponseFinisher(responses);
+  const refuseCall = createRefusedCallResponder((context) =>
+    withCommonHeaders(respondWithFault(context, CALL_REFUSED), context),
+  );
   return async (request, peer) => {
     const context = createContext(request, peer, clock());
     let response: Response;
     try {
       response = await takeSteps(context);
     } catch (error) {
-      response = respondWithFault(context, error);
+      const fault = toFault(error);
+      logFault(context, fault);
+      response = fault === CALL_REFUSED ? refuseCall(context) : respondWithFault(context, fault);
     }
     for (const run of context.onResponse) run(response);
     const finished = finishResponse(context, response);

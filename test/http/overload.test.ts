@@ -1,8 +1,8 @@
 // The guard against overload: what it refuses while more calls arrive than can be served, and how it shares what can.
 
 import { describe, expect, test } from "bun:test";
-import { Fault } from "../../src/base/fault.ts";
 import {
+  CALL_REFUSED,
   createOverloadGuard,
   EVENT_LOOP,
   type OverloadGuard,
@@ -19,6 +19,9 @@ interface Sums {
   /** Of admitted calls. */
   readonly waitedMs: number[];
 }
+
+/** What a refusal costs, as a share of a call. */
+const REFUSAL_SHARE = 0.05;
 
 /**
  * An event loop that serves a number of calls per millisecond, in simulated time. Each turn takes all that has arrived, and an
@@ -48,9 +51,14 @@ function simulateProcess(capacity: number) {
   };
   const arrive = (account: string, arrivedAt: number): void => {
     sums.offered[account] = (sums.offered[account] ?? 0) + 1;
-    const admission = guard.admit(account);
-    if (admission === undefined) serve(account, arrivedAt);
-    else admission.then(() => serve(account, arrivedAt), expectRefused);
+    try {
+      const admission = guard.admit(account);
+      if (admission === undefined) serve(account, arrivedAt);
+      else admission.then(() => serve(account, arrivedAt), expectRefused);
+    } catch (error) {
+      expectRefused(error);
+      now += REFUSAL_SHARE / perMs;
+    }
   };
   const runTurn = async (perMsByAccount: PerMs): Promise<void> => {
     const [from, until] = [lastTurn, now];
@@ -86,6 +94,37 @@ function simulateProcess(capacity: number) {
       await runTurns(2_000, {});
       return sums;
     },
+    /** So many callers, each of which sends its next call when its last one was served. Returns how many of their calls were refused. */
+    runClosedLoop: async (callers: number, ms: number, pausedMs: number): Promise<number> => {
+      let refused = 0;
+      const waiting = new Set(Array.from({ length: callers }, (_, caller) => caller));
+      for (const end = now + ms; now < end;) {
+        // Other processes have the processor.
+        now += pausedMs;
+        const arrivedAt = now;
+        const ready = [...waiting];
+        waiting.clear();
+        for (const caller of ready)
+          try {
+            const admission = guard.admit("acct_a");
+            if (admission === undefined) {
+              serve("acct_a", arrivedAt);
+              waiting.add(caller);
+            } else
+              admission.then(
+                () => {
+                  serve("acct_a", arrivedAt);
+                  waiting.add(caller);
+                },
+                () => (refused += 1),
+              );
+          } catch {
+            refused += 1;
+          }
+        await runTurn({});
+      }
+      return refused;
+    },
     pause: (ms: number): void => {
       now += ms;
     },
@@ -96,7 +135,7 @@ function simulateProcess(capacity: number) {
 }
 
 function expectRefused(error: unknown): void {
-  if (!(error instanceof Fault && error.code === "overloaded")) throw error;
+  if (error !== CALL_REFUSED) throw error;
 }
 
 function percentile99(values: readonly number[]): number {
@@ -114,12 +153,14 @@ describe("the overload guard", () => {
     expect(admitted).toEqual(offered);
   });
 
-  test("serves nearly the capacity at four times as many calls, and none of them waits long", async () => {
+  test("serves four fifths of the capacity at four times as many calls, and few of them wait long", async () => {
     const { run } = simulateProcess(10);
-    await run(1_000, { acct_a: 40 });
-    const { admitted, waitedMs } = await run(3_000, { acct_a: 40 });
-    expect(total(admitted)).toBeGreaterThan(28_000);
-    expect(percentile99(waitedMs)).toBeLessThan(30);
+    const { admitted, waitedMs } = await run(5_000, { acct_a: 40 });
+    expect(total(admitted)).toBeGreaterThan(40_000);
+    expect(percentile99(waitedMs)).toBeLessThan(150);
+    const later = await run(3_000, { acct_a: 40 });
+    expect(total(later.admitted)).toBeGreaterThan(24_000);
+    expect(percentile99(later.waitedMs)).toBeLessThan(70);
   });
 
   test("admits all calls of an account with few while another one has too many", async () => {
@@ -127,7 +168,7 @@ describe("the overload guard", () => {
     await run(1_000, { acct_a: 40, acct_b: 1 });
     const { offered, admitted } = await run(3_000, { acct_a: 40, acct_b: 1 });
     expect(admitted["acct_b"]).toBeGreaterThan(0.99 * (offered["acct_b"] ?? 0));
-    expect(admitted["acct_a"]).toBeGreaterThan(25_000);
+    expect(admitted["acct_a"]).toBeGreaterThan(21_000);
   });
 
   test("shares equally between accounts that all have too many", async () => {
@@ -136,7 +177,7 @@ describe("the overload guard", () => {
     await run(1_000, load);
     const { admitted } = await run(3_000, load);
     const [a = 0, b = 0, c = 0] = ["acct_a", "acct_b", "acct_c"].map((name) => admitted[name]);
-    expect(Math.min(a, b, c)).toBeGreaterThan(11_000);
+    expect(Math.min(a, b, c)).toBeGreaterThan(7_000);
     expect(Math.max(a, b, c) / Math.min(a, b, c)).toBeLessThan(1.05);
   });
 
@@ -146,8 +187,8 @@ describe("the overload guard", () => {
     const load = Object.fromEntries(accounts);
     await run(1_000, load);
     const { admitted, waitedMs } = await run(2_000, load);
-    expect(total(admitted)).toBeGreaterThan(18_000);
-    expect(percentile99(waitedMs)).toBeLessThan(60);
+    expect(total(admitted)).toBeGreaterThan(16_000);
+    expect(percentile99(waitedMs)).toBeLessThan(130);
   });
 
   test("admits everything within a second after the overload", async () => {
@@ -197,6 +238,19 @@ describe("the overload guard", () => {
     expect(admitted).toEqual(offered);
   });
 
+  test.each([
+    [64, 0],
+    [64, 50],
+    [1_000, 0],
+    [1_000, 50],
+  ])(
+    "refuses nothing of %i callers that wait for their replies, with pauses of %i ms",
+    async (callers, pausedMs) => {
+      const { runClosedLoop } = simulateProcess(5);
+      expect(await runClosedLoop(callers, 20_000, pausedMs)).toBe(0);
+    },
+  );
+
   test("refuses nothing after one long pause of the loop", async () => {
     const { run, pause } = simulateProcess(10);
     await run(1_000, { acct_a: 5 });
@@ -214,19 +268,34 @@ describe("a gateway with more calls than it can serve", () => {
     const overload = createOverloadGuard({ ...EVENT_LOOP, now });
     const gateway = await startGateway({ overload });
     const account = await registerAccount(gateway);
-    const post = (api: "chat" | "messages" | "responses", latency = 0): Promise<Response> =>
-      postCall(gateway, account, api, bodyOf(api, `[[sim: tokens=1 latency=${latency}]] hello`));
+    const post = (api: "chat" | "messages" | "responses"): Promise<Response> =>
+      postCall(gateway, account, api, bodyOf(api, "[[sim: tokens=1]] hello"));
     for (const api of ["chat", "messages", "responses"] as const) {
-      // Each look at the clock finds it 10 ms later, so each turn admits few calls.
-      stepMs = 10;
-      const responses = await Promise.all(Array.from({ length: 200 }, () => post(api, 300)));
+      // Each look at the clock finds it 50 ms later, so each turn admits one call.
+      stepMs = 50;
+      const first = Array.from({ length: 100 }, () => post(api));
+      await Promise.race(first);
+      const later = Array.from({ length: 50 }, () => post(api));
+      await Promise.race(later);
       stepMs = 0;
-      const refused = responses.find(({ status }) => status === 503);
+      const responses = await Promise.all([...first, ...later]);
+      const refused = responses.filter(({ status }) => status === 503);
       expect(new Set(responses.map(({ status }) => status))).toEqual(new Set([200, 503]));
-      expect(refused?.headers.get("retry-after")).toBe("1");
-      expect(await refused?.json()).toMatchObject({
-        error: { message: expect.stringContaining("overloaded") },
-      });
+      const ids = new Set<string>();
+      for (const response of refused) {
+        expect(response.headers.get("retry-after")).toBe("1");
+        expect(response.headers.get("content-type")).toBe("application/json");
+        expect(response.headers.get("access-control-allow-origin")).toBe("*");
+        const id = response.headers.get("x-request-id") ?? "";
+        ids.add(id);
+        const text = await response.text();
+        expect(JSON.parse(text)).toMatchObject({
+          error: { message: expect.stringContaining("overloaded") },
+        });
+        if (api === "messages") expect(text).toContain(id);
+      }
+      expect(ids.size).toBe(refused.length);
+      simulatedMs += 10_000;
       expect((await post(api)).status).toBe(200);
     }
     await gateway.server.idle();
@@ -235,9 +304,8 @@ describe("a gateway with more calls than it can serve", () => {
   });
 
   test("refuses a call before it reads its body", async () => {
-    const refusal = new Fault("overloaded", "the call waited too long", { retryAfterSeconds: 1 });
     const overload: OverloadGuard = {
-      admit: () => Promise.reject(refusal),
+      admit: () => Promise.reject(CALL_REFUSED),
       finish: () => {},
       isBusy: () => false,
     };

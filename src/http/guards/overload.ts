@@ -1,6 +1,7 @@
 // Refuses model calls, before their bodies are read, while more arrive than this process can serve. A turn of the event loop
 // admits what has arrived. If that takes too long, calls are queued: each turn then admits calls from the queue for a short
-// time, fairly by account, and refuses those that have waited too long.
+// time, fairly by account. A fixed number of callers that wait for their replies only makes the queue as long as their number,
+// however slow the process is. Under overload it grows without end: then calls that would wait long are refused on arrival.
 
 import { Fault } from "../../base/fault.ts";
 
@@ -13,14 +14,26 @@ const QUEUE_TURN_MS = 5;
 /** The share of a turn for admissions, if other work, such as a commit on a slow disk, makes the turn long. */
 const QUEUE_TURN_SHARE = 0.25;
 const QUEUE_TURN_MAX_MS = 25;
-/** In a burst, calls may wait this long, because the process may be able to serve all of them. */
-const BURST_AGE_MAX_MS = 500;
-/** Under overload, calls may wait only this long. Overload: the queue was not empty for `BURST_AGE_MAX_MS`, or calls were refused within `OVERLOAD_END_MS`. */
-const OVERLOAD_AGE_MAX_MS = 25;
+/** How long a call may be expected to wait when it arrives. */
+const WAIT_MAX_MS = 2_000;
+const OVERLOAD_WAIT_MAX_MS = 50;
+/** Calls that were queued before the overload was found, or before those of more accounts, wait longer than expected. */
+const OVERLOAD_AGE_MAX_MS = 100;
+/** Overload: in so many windows, one after another, so many more calls arrived than were admitted. It ends when no call was refused for some time. */
+const GROWTH_WINDOW_MS = 40;
+const GROWTH_WINDOWS = 4;
+const GROWTH_RATIO = 1.25;
 const OVERLOAD_END_MS = 1_000;
+/** Of the last turn in the average time of a call. */
+const AVERAGE_WEIGHT = 0.2;
+
+/** One for all calls, because an error with its stack costs more than the rest of a refusal. */
+export const CALL_REFUSED = new Fault("overloaded", "the call would wait too long", {
+  retryAfterSeconds: 1,
+});
 
 export interface OverloadGuard {
-  /** Undefined if the call is admitted at once; rejects if it has waited too long. */
+  /** Undefined if the call is admitted at once. Throws, or rejects, with `CALL_REFUSED`. */
   readonly admit: (accountId: string) => Promise<void> | undefined;
   /** Counts a call whose response has begun. */
   readonly finish: () => void;
@@ -46,78 +59,138 @@ export const EVENT_LOOP: OverloadDeps = {
 export function createOverloadGuard(deps: OverloadDeps = EVENT_LOOP): OverloadGuard {
   const { now, inNextTurn, untilStarted } = deps;
   const queue = createFairQueue();
+  const overload = createOverloadDetector();
+  const turnMs = createTurnTimer(deps);
   /** Admitted calls whose response has not begun. */
   let served = 0;
-  let turnStart: number | undefined;
-  let queuedSince: number | undefined;
-  let overloadedUntil = Number.NEGATIVE_INFINITY;
+  let isQueueing = false;
   let admittedAt = 0;
+  /** The time from one admission to the next while calls are queued. */
+  let averageMs = 0;
 
-  const startTurn = (): number => {
-    inNextTurn(() => {
-      turnStart = undefined;
-    });
-    return now();
-  };
-  const isTurnLong = (): boolean => {
-    turnStart ??= startTurn();
-    return served >= SERVED_MIN && now() - turnStart > TURN_MAX_MS;
-  };
-  const refuseOld = (time: number): void => {
-    const isBurst = time >= overloadedUntil && time - (queuedSince ?? time) <= BURST_AGE_MAX_MS;
-    const refused = queue.takeOlder(time - (isBurst ? BURST_AGE_MAX_MS : OVERLOAD_AGE_MAX_MS));
-    if (refused.length > 0) overloadedUntil = time + OVERLOAD_END_MS;
-    for (const call of refused) call.refuse();
-  };
+  const isTurnLong = (): boolean => turnMs() > TURN_MAX_MS && served >= SERVED_MIN;
+  const waitMax = (time: number): number =>
+    overload.isOn(time) ? OVERLOAD_WAIT_MAX_MS : WAIT_MAX_MS;
   const admitQueued = async (): Promise<void> => {
     const start = now();
-    refuseOld(start);
+    overload.look(start);
+    if (overload.isOn(start))
+      for (const call of queue.takeOlder(start - OVERLOAD_AGE_MAX_MS)) call.refuse();
     const share = Math.min(QUEUE_TURN_MAX_MS, QUEUE_TURN_SHARE * (start - admittedAt));
     const end = start + Math.max(QUEUE_TURN_MS, share);
+    let count = 0;
     for (let call = queue.takeNext(); call !== undefined;) {
+      count += 1;
       call.admit();
       await untilStarted();
       call = now() < end ? queue.takeNext() : undefined;
     }
-    admittedAt = now();
-    if (queue.isEmpty()) queuedSince = undefined;
+    const time = now();
+    overload.countAdmitted(count);
+    if (count > 0) averageMs += AVERAGE_WEIGHT * ((time - admittedAt) / count - averageMs);
+    admittedAt = time;
+    if (queue.length() === 0) isQueueing = false;
     else inNextTurn(() => void admitQueued());
   };
   const enqueue = (accountId: string): Promise<void> => {
-    const queuedAt = now();
-    if (queuedSince === undefined) {
-      queuedSince = queuedAt;
-      admittedAt = queuedAt;
+    const time = now();
+    if (!isQueueing) {
+      isQueueing = true;
+      admittedAt = time;
+      overload.start(time);
       inNextTurn(() => void admitQueued());
+    }
+    overload.countArrived();
+    if (queue.callsBefore(accountId) * averageMs > waitMax(time)) {
+      overload.extend(time);
+      throw CALL_REFUSED;
     }
     return new Promise((resolve, reject) => {
       const admit = (): void => {
         served += 1;
         resolve();
       };
-      queue.add(accountId, { queuedAt, admit, refuse: () => reject(overloaded()) });
+      queue.add(accountId, { queuedAt: time, admit, refuse: () => reject(CALL_REFUSED) });
     });
   };
 
   return {
     admit: (accountId) => {
-      if (queuedSince !== undefined || isTurnLong()) return enqueue(accountId);
+      if (isQueueing || isTurnLong()) return enqueue(accountId);
       served += 1;
       return undefined;
     },
     finish: () => {
       served -= 1;
     },
-    isBusy: () => queuedSince !== undefined || served >= SERVED_MIN,
+    isBusy: () => isQueueing || served >= SERVED_MIN,
   };
 }
 
-function overloaded(): Fault {
-  return new Fault("overloaded", "the call waited too long", { retryAfterSeconds: 1 });
+/** Returns a function that tells how long ago it was first called in this turn of the event loop. */
+function createTurnTimer({ now, inNextTurn }: OverloadDeps): () => number {
+  let startedAt: number | undefined;
+  return () => {
+    const time = now();
+    if (startedAt === undefined) {
+      startedAt = time;
+      inNextTurn(() => {
+        startedAt = undefined;
+      });
+    }
+    return time - startedAt;
+  };
 }
 
-// A queue of calls that is fair by account: it takes one call of each account in turn. An account's newest call is first,
-// because under overload its oldest calls are refused anyway and would only delay the others.
+interface OverloadDetector {
+  /** When calls begin to be queued. */
+  readonly start: (time: number) => void;
+  readonly countArrived: () => void;
+  readonly countAdmitted: (calls: number) => void;
+  /** Ends a window when its time is over. */
+  readonly look: (time: number) => void;
+  /** A call was refused. */
+  readonly extend: (time: number) => void;
+  readonly isOn: (time: number) => boolean;
+}
+
+function createOverloadDetector(): OverloadDetector {
+  let until = Number.NEGATIVE_INFINITY;
+  let windowStart = 0;
+  let windows = 0;
+  let arrived = 0;
+  let admitted = 0;
+  const startWindow = (time: number): void => {
+    windowStart = time;
+    arrived = 0;
+    admitted = 0;
+  };
+  const extend = (time: number): void => {
+    until = time + OVERLOAD_END_MS;
+  };
+  return {
+    start: (time) => {
+      windows = 0;
+      startWindow(time);
+    },
+    countArrived: () => {
+      arrived += 1;
+    },
+    countAdmitted: (calls) => {
+      admitted += calls;
+    },
+    look: (time) => {
+      if (time - windowStart < GROWTH_WINDOW_MS) return;
+      windows = arrived > GROWTH_RATIO * admitted ? windows + 1 : 0;
+      startWindow(time);
+      if (windows >= GROWTH_WINDOWS) extend(time);
+    },
+    extend,
+    isOn: (time) => time < until,
+  };
+}
+
+// A queue of calls that is fair by account: it takes one call of each account in turn, the oldest first.
 interface QueuedCall {
   readonly queuedAt: number;
   readonly admit: () => void;
@@ -127,29 +200,36 @@ interface QueuedCall {
 interface FairQueue {
   readonly add: (accountId: string, call: QueuedCall) => void;
   readonly takeNext: () => QueuedCall | undefined;
+  /** How many calls are admitted before another one of the account, if no more arrive. */
+  readonly callsBefore: (accountId: string) => number;
   /** Removes and returns the calls that were queued before this time. */
   readonly takeOlder: (time: number) => readonly QueuedCall[];
-  readonly isEmpty: () => boolean;
+  readonly length: () => number;
 }
 
 function createFairQueue(): FairQueue {
   /** The accounts in the order of their turns; each has a call. */
   const callsOf = new Map<string, QueuedCall[]>();
+  let length = 0;
   return {
     add: (accountId, call) => {
       const calls = callsOf.get(accountId);
       if (calls === undefined) callsOf.set(accountId, [call]);
       else calls.push(call);
+      length += 1;
     },
     takeNext: () => {
       for (const [accountId, calls] of callsOf) {
-        const call = calls.pop();
+        const call = calls.shift();
         callsOf.delete(accountId);
         if (calls.length > 0) callsOf.set(accountId, calls);
+        length -= 1;
         return call;
       }
       return undefined;
     },
+    callsBefore: (accountId) =>
+      Math.min(length, ((callsOf.get(accountId)?.length ?? 0) + 1) * callsOf.size),
     takeOlder: (time) => {
       const older: QueuedCall[] = [];
       for (const [accountId, calls] of callsOf) {
@@ -157,8 +237,9 @@ function createFairQueue(): FairQueue {
         older.push(...calls.splice(0, first === -1 ? calls.length : first));
         if (calls.length === 0) callsOf.delete(accountId);
       }
+      length -= older.length;
       return older;
     },
-    isEmpty: () => callsOf.size === 0,
+    length: () => length,
   };
 }
