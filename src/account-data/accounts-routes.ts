@@ -51,6 +51,7 @@ import { getKey, type Keys } from "../keys/keys.ts";
 import { findFreeze } from "../ledger/freezes.ts";
 import { getWallet } from "../ledger/ledger.ts";
 import { getBudgets } from "../ledger/wallet-budgets.ts";
+import { changePromptRetention } from "../prompt-log/prompt-log.ts";
 import type { Db, Tx } from "../store/db.ts";
 import { openRouterRoutes } from "./openrouter-routes.ts";
 
@@ -369,7 +370,7 @@ function renameRoute(): Route {
     id: "renameAccount",
     scope: "account:write",
     tag: "Accounts",
-    summary: "Set the name of the account, and whether all calls get receipts",
+    summary: "Set the name of the account, its receipts and the retention of prompts",
     description:
       "The name is shown to people in the console, on claim pages and in emails. It does not have to be unique. Only the fields in the request are changed.",
     dialect: "openai",
@@ -381,6 +382,10 @@ function renameRoute(): Route {
         receipts: z.boolean().optional().meta({
           description:
             "true: every call gets a [signed receipt](/docs/quotes-and-receipts), as with `x-postern-receipt: 1`.",
+        }),
+        prompt_retention_days: z.int().nullable().optional().meta({
+          description:
+            "Days until [logged prompts](/docs/prompt-logging) are deleted, from 1; null for the gateway's setting, which is the most.",
         }),
       })
       .meta({ id: "AccountChange" }),
@@ -395,9 +400,10 @@ function renameRoute(): Route {
     faults: [],
     run: async (tx, { caller, body, clientIp, now }) => {
       const act = keyAct(caller, { clientIp, now });
-      const { name, receipts } = body;
+      const { name, receipts, prompt_retention_days: days } = body;
       if (name !== undefined) await renameAccount(tx, act, name ?? "");
       if (receipts !== undefined) await setReceipts(tx, act, receipts);
+      if (days !== undefined) await changePromptRetention(tx, act, days);
       return { status: 200, body: toAccountRecord(await getAccount(tx, caller.accountId)) };
     },
   });

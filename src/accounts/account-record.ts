@@ -15,6 +15,9 @@ export const AccountRecord = z
     }),
     origin: z.enum(["agent", "person"]).meta({ description: "Who created the account." }),
     receipts: z.boolean().meta({ description: "Whether every call gets a signed receipt." }),
+    prompt_retention_days: z.int().nullable().meta({
+      description: "Days until logged prompts are deleted; null for the gateway's setting.",
+    }),
   })
   .meta({ id: "Account" });
 
@@ -26,6 +29,7 @@ export const ACCOUNT_EXAMPLE = {
   claimed_at: null,
   origin: "agent",
   receipts: false,
+  prompt_retention_days: null,
 };
 
 export function toAccountRecord(account: Account): z.infer<typeof AccountRecord> {
@@ -37,5 +41,6 @@ export function toAccountRecord(account: Account): z.infer<typeof AccountRecord>
     claimed_at: timestampOrNull(account.claimedAt),
     origin: account.createdBy === null ? "agent" : "person",
     receipts: account.signsReceipts,
+    prompt_retention_days: account.promptRetentionDays,
   };
 }

@@ -21,6 +21,8 @@ export interface Account {
   readonly claimedAt: number | null;
   /** Whether every call of its keys gets a signed receipt. */
   readonly signsReceipts: boolean;
+  /** Days until logged prompts are deleted; null for the operator's setting. */
+  readonly promptRetentionDays: number | null;
 }
 
 export interface NewAccount {
@@ -55,7 +57,8 @@ export async function createAccount(tx: Tx, request: NewAccount): Promise<Accoun
       now,
       reason: "starting credit",
     });
-  return { id, name, email, createdBy, createdAt: now, claimedAt: null, signsReceipts: false };
+  const unset = { claimedAt: null, signsReceipts: false, promptRetentionDays: null };
+  return { id, name, email, createdBy, createdAt: now, ...unset };
 }
 
 /** Called once the account has its first key, which is the actor if an agent created it. It cannot have a webhook yet. */
@@ -152,6 +155,31 @@ export async function setReceipts(tx: Tx, act: Act, signs: boolean): Promise<voi
   });
 }
 
+const PROMPT_RETENTION_MAX_DAYS = 365;
+
+/** Returns false if it was so already. */
+export async function setPromptRetention(tx: Tx, act: Act, days: number | null): Promise<boolean> {
+  const { accountId } = act;
+  await authorize(tx, act, "prompts.change");
+  if (days !== null && (!Number.isInteger(days) || days < 1 || days > PROMPT_RETENTION_MAX_DAYS))
+    throw invalid(
+      "prompt_retention_days",
+      `\`prompt_retention_days\` must be a whole number from 1 to ${PROMPT_RETENTION_MAX_DAYS}.`,
+    );
+  const changed = await tx.run(
+    "update account set prompt_retention_days = ? where id = ? and coalesce(prompt_retention_days, 0) <> ?",
+    [days, accountId, days ?? 0],
+  );
+  if (changed === 0) return false;
+  await recordAuditEntry(tx, {
+    ...act,
+    action: "account.prompt_retention_changed",
+    target: accountId,
+    detail: { days },
+  });
+  return true;
+}
+
 /** Without surrounding spaces; null for a blank name. */
 export function parseAccountName(typed: string): string | null {
   const name = typed.trim();
@@ -175,5 +203,6 @@ export async function getAccount(reader: Reader, id: string): Promise<Account> {
     createdAt: integer(row, "created_at"),
     claimedAt: integerOrNull(row, "claimed_at"),
     signsReceipts: integer(row, "signs_receipts") === 1,
+    promptRetentionDays: integerOrNull(row, "prompt_retention_days"),
   };
 }

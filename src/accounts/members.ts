@@ -51,6 +51,8 @@ export const ROLE_PERMISSIONS = {
   "budgets.change": ["owner", "admin", "billing"],
   "responses.read": MANAGERS,
   "responses.change": MANAGERS,
+  "prompts.read": MANAGERS,
+  "prompts.change": MANAGERS,
   "billing.read": ROLES,
   "billing.buy": ["owner", "admin", "billing"],
   "billing.auto_top_up": ["owner"],

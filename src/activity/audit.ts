@@ -29,6 +29,8 @@ export const AUDIT_ACTIONS = {
   "account.created": "An agent or a person created the account.",
   "account.renamed": "The name of the account was changed.",
   "account.receipts_changed": "Whether every call gets a signed receipt was changed.",
+  "account.prompt_retention_changed":
+    "How long requests and replies of keys with prompt logging are kept was changed.",
   "account.claimed": "A person claimed the account.",
   "account.credited": "An operator granted credit.",
   "account.adjusted": "An operator adjusted the balance.",
@@ -101,6 +103,7 @@ export const AUDIT_ACTIONS = {
   "payment_method.saved": "An owner saved a payment method.",
   "preset.saved": "A version of a preset was saved.",
   "preset.deleted": "A preset was deleted.",
+  "prompt.viewed": "A person viewed the request and reply of a call.",
   "provider_key.added": "A provider key was added.",
   "provider_key.changed": "The name, the API keys or `allow_store` of a provider key was changed.",
   "provider_key.deleted": "A provider key was deleted.",

@@ -1,19 +1,11 @@
-// Envelope encryption of batches and files: each has a data key, wrapped by a key derived from the master secret. The associated
-// data binds each ciphertext to its account, its batch or file, and its part.
+// Envelope encryption of batches and files: each has a data key.
 
-import { randomBytes } from "node:crypto";
-import {
-  decrypt,
-  type DerivedKey,
-  deriveKey,
-  encrypt,
-  encryptBytes,
-  type MasterSecret,
-} from "../base/crypto/encryption.ts";
+import { type DerivedKey, deriveKey, type MasterSecret } from "../base/crypto/encryption.ts";
+import * as sealer from "../base/crypto/sealer.ts";
 import { type Db, text } from "../store/db.ts";
 import { type ReencryptedRows, reencryptRows } from "../store/reencrypt-rows.ts";
 
-const DATA_KEY_BYTES = 32;
+const PURPOSE = "batch/v1";
 
 export interface EncryptedOwner {
   readonly id: string;
@@ -23,31 +15,22 @@ export interface EncryptedOwner {
 type EncryptedPart = `request/${number}` | `result/${number}` | `part/${number}`;
 
 /** Encrypts and decrypts the parts of one batch or file. */
-export interface Sealer {
-  readonly seal: (part: EncryptedPart, content: string) => Uint8Array;
-  readonly open: (part: EncryptedPart, sealed: Uint8Array) => string;
-}
+export type Sealer = sealer.Sealer<EncryptedPart>;
 
 export function deriveBatchKek(master: MasterSecret): DerivedKey {
-  return deriveKey(master, "batch/v1");
+  return deriveKey(master, PURPOSE);
 }
 
 export function createDataKey(kek: DerivedKey, owner: EncryptedOwner): string {
-  return encrypt(kek, keyBinding(owner), randomBytes(DATA_KEY_BYTES).toString("base64"));
+  return sealer.createDataKey(kek, recordOf(owner));
 }
 
 export function openSealer(kek: DerivedKey, owner: EncryptedOwner, dataKey: string): Sealer {
-  const key: DerivedKey = [Buffer.from(decrypt(kek, keyBinding(owner), dataKey), "base64")];
-  const binding = (part: EncryptedPart): string =>
-    `batch/v1|${owner.accountId}|${owner.id}|${part}`;
-  return {
-    seal: (part, content) => encryptBytes(key, binding(part), content),
-    open: (part, sealed) => decrypt(key, binding(part), sealed),
-  };
+  return sealer.openSealer(kek, recordOf(owner), dataKey);
 }
 
-function keyBinding({ id, accountId }: EncryptedOwner): string {
-  return `batch/v1|${accountId}|${id}|key`;
+function recordOf({ id, accountId }: EncryptedOwner): sealer.SealedRecord {
+  return { purpose: PURPOSE, id, accountId };
 }
 
 /** For the rotation of the master secret. */
@@ -81,7 +64,8 @@ function reencryptTable(
       const rows = await reader.all(`${select} and id > ? order by id limit ?`, [after, limit]);
       return rows.map((row) => {
         const id = text(row, "id");
-        const associatedData = keyBinding({ id, accountId: text(row, "account_id") });
+        const owner = { id, accountId: text(row, "account_id") };
+        const associatedData = sealer.dataKeyBinding(recordOf(owner));
         return { id, encrypted: text(row, "data_key"), associatedData };
       });
     },

@@ -126,6 +126,8 @@ export interface Config extends processes.ProcessConfig, ModelConfig, AgentPayme
   /** Which responses of the Responses API are stored; accounts can choose a stricter setting. */
   readonly dataPolicy: OwnDataPolicy;
   readonly responseStorage: ResponseStorage;
+  /** The most days that logged prompts are kept; accounts can choose fewer. */
+  readonly promptRetentionDays: number;
   /** Absent where the gateway does not search the web. */
   readonly webSearch?: WebSearchConfig;
   readonly log: {
@@ -432,6 +434,7 @@ function buildConfig(
       mode: env.POSTERN_STORE_RESPONSES,
       retentionDays: env.POSTERN_RESPONSE_RETENTION_DAYS,
     },
+    promptRetentionDays: env.POSTERN_PROMPT_RETENTION_DAYS,
     dataPolicy: dataPolicyConfigFrom(env),
     log: { level: env.POSTERN_LOG_LEVEL, form: env.POSTERN_LOG_FORM },
     ...(env.POSTERN_SECURITY_CONTACT === undefined

@@ -41,7 +41,7 @@ export function retentionConfigFrom(
   return { usageRetention: { days, folder: folder ?? path.join(dataDir, "usage-archive") } };
 }
 
-// Settings of stored responses.
+// Settings of stored responses and logged prompts.
 export const RESPONSE_STORAGE_SETTINGS = {
   POSTERN_STORE_RESPONSES: {
     defaultValue: "by_default",
@@ -53,6 +53,11 @@ export const RESPONSE_STORAGE_SETTINGS = {
     description:
       "Days after which stored responses are deleted, 1 to 365. Accounts can choose a shorter time.",
   },
+  POSTERN_PROMPT_RETENTION_DAYS: {
+    defaultValue: "30",
+    description:
+      "Days after which the logged requests and replies of keys with `prompt_logging` are deleted, 1 to 365. Accounts can choose a shorter time; see `docs/site/prompt-logging.md`.",
+  },
 } as const;
 
 export const RESPONSE_STORAGE_ENVIRONMENT = {
@@ -60,4 +65,5 @@ export const RESPONSE_STORAGE_ENVIRONMENT = {
     .enum(STORE_MODES, { error: `must be ${STORE_MODES.join(", ")}` })
     .default("by_default"),
   POSTERN_RESPONSE_RETENTION_DAYS: integer(1, 365).default(30),
+  POSTERN_PROMPT_RETENTION_DAYS: integer(1, 365).default(30),
 };

@@ -23,7 +23,7 @@ import {
 } from "./directory-sync/directory-sync-page-routes.ts";
 import { type GuardrailPageDeps, guardrailPageRoutes } from "./guardrails/guardrail-page-routes.ts";
 import { type KeyPageDeps, keyPageRoutes } from "./keys/key-page-routes.ts";
-import { logPageRoutes } from "./logs/log-page-routes.ts";
+import { type LogPageDeps, logPageRoutes } from "./logs/log-page-routes.ts";
 import { type MemberPageDeps, memberPageRoutes } from "./members/member-page-routes.ts";
 import { overviewPage } from "./overview/overview-page.tsx";
 import { readOverview } from "./overview/read-overview.ts";
@@ -37,7 +37,7 @@ import { type ResponsePageDeps, responsePageRoutes } from "./responses/response-
 import { type SettingsPageDeps, settingsPageRoutes } from "./settings/settings-page-routes.ts";
 import { type SsoPageDeps, ssoPageRoutes } from "./sso/sso-page-routes.ts";
 import { type StartPageDeps, startRoutes } from "./start/start-page-routes.ts";
-import { type UsagePageDeps, usagePageRoutes } from "./usage/usage-page-routes.ts";
+import { usagePageRoutes } from "./usage/usage-page-routes.ts";
 import { inTimeZoneOf, periodOf, UsageQuery } from "./usage/usage-query.ts";
 import { webhookPageRoutes } from "./webhooks/webhook-page-routes.ts";
 import { AccountPath, workspacePage, CONSOLE_PAGE } from "./workspace-routes.ts";
@@ -56,7 +56,7 @@ export interface ConsoleRouteDeps
     SettingsPageDeps,
     SsoPageDeps,
     StartPageDeps,
-    UsagePageDeps,
+    LogPageDeps,
     SearchDeps {
   readonly webhooks: Webhooks;
   /** Shows the page of all components. */

@@ -4,6 +4,9 @@
 import type { DataRules } from "../base/data-rules.ts";
 import { isObject } from "../base/json.ts";
 
+/** A day, as long as the store of replies keeps them. */
+export const CACHE_SECONDS_MAX = 86_400;
+
 /** A field that is absent restricts nothing. */
 export interface KeyPolicy {
   /** Globs of model ids, such as `openai/*`. */
@@ -25,6 +28,10 @@ export interface KeyPolicy {
   readonly dataPolicy?: DataRules;
   /** Every call gets a signed receipt, whether it asks for one or not. */
   readonly receipts?: true;
+  /** Its calls use the response cache without asking: the age of a reply in seconds, at most. */
+  readonly cacheSeconds?: number;
+  /** The requests and replies of its calls are kept for people of the workspace. */
+  readonly promptLogging?: true;
 }
 
 export const POLICY_FIELDS = [
@@ -39,6 +46,8 @@ export const POLICY_FIELDS = [
   "session",
   "dataPolicy",
   "receipts",
+  "cacheSeconds",
+  "promptLogging",
 ] as const satisfies readonly (keyof KeyPolicy)[];
 
 /** Policies of keys count per key, so such a key must not create others. */

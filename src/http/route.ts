@@ -29,6 +29,8 @@ export interface Caller {
   readonly responseStorage?: ResponseStorage | undefined;
   /** The account's setting: every call gets a signed receipt. */
   readonly signsReceipts?: boolean;
+  /** The account's setting: days until logged prompts of its keys are deleted; absent for the operator's. */
+  readonly promptRetentionDays?: number;
   readonly granted?: ReadonlySet<Scope>;
   /** Set for a request without a key: the caller is its network, which has no account. */
   readonly isAnonymous?: true;

@@ -204,6 +204,12 @@ function narrowPolicy(access: Access, change: PolicyChange = {}): PolicyChange {
 }
 
 function assertPolicyKept(access: Access, policy: KeyPolicy, change: PolicyChange = {}): void {
+  if (change.promptLogging === true && policy.promptLogging !== true)
+    throw ownerOnlyFault(
+      access,
+      "prompt_logging",
+      "A key cannot turn on prompt logging: what its holders send could then be read by others.",
+    );
   const changed = replacedField(policy, change);
   if (changed === undefined) return;
   const param = POLICY_PARAMS[changed];

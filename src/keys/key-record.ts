@@ -4,7 +4,7 @@ import { z } from "zod";
 import { dataRulesOf, dataRulesText, parseDataRules } from "../base/data-rules.ts";
 import { usdText } from "../base/money/money.ts";
 import { LIMIT_WINDOWS } from "../base/money/spend-window.ts";
-import type { KeyPolicy } from "../http/key-policy.ts";
+import { CACHE_SECONDS_MAX, type KeyPolicy } from "../http/key-policy.ts";
 import { timestamp, timestampOrNull } from "../http/schemas.ts";
 import { SESSION_ID } from "../usage/session-labels.ts";
 import { USAGE_APIS } from "../usage/usage.ts";
@@ -20,10 +20,10 @@ const Rate = z.number().int().min(1).max(RATE_MAX).nullable();
 /** The restrictions of a key, as requests and responses name them; null for none. */
 export const POLICY_SCHEMA = {
   allowed_models: Globs.meta({
-    description: "The models that it may call, as globs of ids: `openai/*`.",
+    description: "Globs of model ids: `openai/*`.",
   }),
   allowed_providers: Globs.meta({
-    description: "Globs of provider ids.",
+    description: "Globs of providers.",
   }),
   allowed_endpoints: z
     .array(z.string())
@@ -32,27 +32,27 @@ export const POLICY_SCHEMA = {
       error: `must be of ${USAGE_APIS.join(", ")}`,
     })
     .nullable()
-    .meta({ description: "The APIs that it may call: `chat`." }),
+    .meta({ description: "Such as `chat`." }),
   requests_per_minute: Rate.meta({
-    description: "Model calls per minute.",
+    description: "Of model calls.",
   }),
   tokens_per_minute: Rate.meta({
-    description: "Tokens per minute, counted when calls end.",
+    description: "Counted when calls end.",
   }),
   max_concurrent_calls: Rate.meta({
     description: "Open model calls.",
   }),
   max_price_per_million_usd: z.number().min(0).max(RATE_MAX).nullable().meta({
-    description: "The highest list price per million tokens; other fees are refused.",
+    description: "Highest list price; other fees are refused.",
   }),
   session_limit_usd: z.number().min(0).max(9_000_000).nullable().meta({
-    description: "The most that each session may spend in US dollars.",
+    description: "Most that each session may spend.",
   }),
   session: z
     .string()
     .regex(SESSION_ID, "must be 1 to 64 letters, digits and `_.:@+-`")
     .nullable()
-    .meta({ description: "The session of all its calls." }),
+    .meta({ description: "Of its calls." }),
   data_policy: z
     .string()
     .max(60)
@@ -60,10 +60,16 @@ export const POLICY_SCHEMA = {
       error: "must be a list of zdr, deny and region=<name>",
     })
     .nullable()
-    .meta({ description: "See `/docs/data-policy`: `zdr`, `deny`." }),
-  receipts: z.literal(true).nullable().meta({ description: "Every call is receipted." }),
+    .meta({ description: "`zdr`, `deny`: see `/docs/data-policy`." }),
+  receipts: z.literal(true).nullable().meta({ description: "For every call." }),
+  cache_ttl: z.int().min(1).max(CACHE_SECONDS_MAX).nullable().meta({
+    description: "Seconds to cache replies.",
+  }),
+  prompt_logging: z.literal(true).nullable().meta({
+    description: "Keeps requests and replies.",
+  }),
   alert_percents: z.array(z.number().int().min(1).max(100)).min(1).max(5).nullable().meta({
-    description: "Percentages of `limit_usd` at which `key.limit_reached` fires.",
+    description: "Percentages of `limit_usd` that fire `key.limit_reached`.",
   }),
 };
 
@@ -79,6 +85,8 @@ export const POLICY_PARAMS: Readonly<Record<keyof KeyPolicy, keyof typeof POLICY
   dataPolicy: "data_policy",
   endpoints: "allowed_endpoints",
   receipts: "receipts",
+  cacheSeconds: "cache_ttl",
+  promptLogging: "prompt_logging",
   session: "session",
 };
 
@@ -152,6 +160,8 @@ export const KEY_EXAMPLE = {
   session: null,
   data_policy: null,
   receipts: null,
+  cache_ttl: null,
+  prompt_logging: null,
   alert_percents: [80, 100],
   created_by: null,
   derived_from: null,
@@ -200,6 +210,8 @@ function toPolicyRecord({ policy, alertPercents }: Pick<Key, "policy" | "alertPe
     session: policy.session ?? null,
     data_policy: policy.dataPolicy === undefined ? null : dataRulesText(policy.dataPolicy),
     receipts: policy.receipts ?? null,
+    cache_ttl: policy.cacheSeconds ?? null,
+    prompt_logging: policy.promptLogging ?? null,
     alert_percents: alertPercents === null ? null : [...alertPercents],
   };
 }

@@ -111,7 +111,7 @@ function createRoute(keys: Keys, provePublicKey: ProvePublicKey): Route {
     tag: "Keys",
     summary: "Create a key",
     description:
-      "Give each program its own key with a limit and scopes; without `scopes`, the new key gets those of the calling key. A key cannot give scopes that it does not have. A limited key must set `limit_usd`, which is subtracted from its own limit. In a claimed account, keys of an expiring key expire no later. A new key inherits restrictions; a key with its own rate limits cannot create keys. In the console, owners can.",
+      "Give each program its own key with a limit and scopes; by default those of the calling key, which cannot give more. A limited key must set `limit_usd`, which is subtracted from its own limit. In a claimed account, keys of an expiring key expire no later. Restrictions are inherited; a key with its own rate limits creates none.",
     dialect: "openai",
     body: NewKeyBody,
     requestExample: { name: "ci", limit_usd: 5, limit_window: "day" },
@@ -377,6 +377,8 @@ function parsePolicyFields(body: z.infer<typeof KeySettingsBody>): PolicyChange 
     endpoints: body.allowed_endpoints,
     session: body.session,
     receipts: body.receipts,
+    cacheSeconds: body.cache_ttl,
+    promptLogging: body.prompt_logging,
     requestsPerMinute: body.requests_per_minute,
     tokensPerMinute: body.tokens_per_minute,
     concurrentCalls: body.max_concurrent_calls,

@@ -28,7 +28,7 @@ const PARAMETER = "? || ''";
 
 /** The first key of an unclaimed account acts as its owner: no limit takes a scope from it. */
 const SELECT_LIVE_KEY = `select api_key.id, api_key.account_id, api_key.expires_at, api_key.limit_nano, api_key.scopes, api_key.policy, api_key.former_until, api_key.credential,
-  response_storage.mode, response_storage.retention_days, account.claimed_at, account.signs_receipts,
+  response_storage.mode, response_storage.retention_days, account.claimed_at, account.signs_receipts, account.prompt_retention_days,
   (select max(updated_at) from guardrail where guardrail.account_id = api_key.account_id) as guardrails_at,
   case when account.claimed_at is null
     and api_key.id = (select min(id) from api_key first where first.account_id = api_key.account_id) then 1 else 0 end as is_root
@@ -99,6 +99,7 @@ function toLiveKey(row: Row | undefined, now: number): LiveKey | undefined {
   if (expiresAt !== null && expiresAt <= now) return undefined;
   const policy = parsePolicy(row["policy"]);
   const guardrailsAt = integerOrNull(row, "guardrails_at");
+  const retentionDays = integerOrNull(row, "prompt_retention_days");
   const isBounded = row["limit_nano"] !== null || policy !== undefined;
   const hasLimit = isBounded && integer(row, "is_root") === 0;
   const credential = parseCredential(row["credential"]);
@@ -115,6 +116,7 @@ function toLiveKey(row: Row | undefined, now: number): LiveKey | undefined {
     ...(row["signs_receipts"] === null || integer(row, "signs_receipts") === 0
       ? {}
       : { signsReceipts: true }),
+    ...(retentionDays === null ? {} : { promptRetentionDays: retentionDays }),
     ...(guardrailsAt === null ? {} : { guardrailsAt }),
   };
 }

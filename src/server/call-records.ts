@@ -6,6 +6,7 @@ import type { Idempotency } from "../idempotency/idempotency.ts";
 import type { SettledCall } from "../inference/lifecycle/call.ts";
 import { withoutUncoveredReply } from "../inference/lifecycle/uncovered-call.ts";
 import type { BatchCharges } from "../ledger/call-charges.ts";
+import type { PromptLog } from "../prompt-log/prompt-log.ts";
 import type { Tx } from "../store/db.ts";
 import { insertUsage } from "../usage/insert-usage.ts";
 
@@ -15,6 +16,11 @@ interface CallRecords {
   readonly charges: BatchCharges;
 }
 
+interface CallRecordDeps {
+  readonly idempotency: Idempotency;
+  readonly promptLog: PromptLog;
+}
+
 /**
  * Stores replayable replies and releases the idempotency keys of failed and uncovered calls. Throws if a call has lost its
  * key, so that it is not charged: a retry may have been charged already.
@@ -22,7 +28,7 @@ interface CallRecords {
 export async function writeCallRecords(
   tx: Tx,
   { records: settled, charges }: CallRecords,
-  idempotency: Idempotency,
+  { idempotency, promptLog }: CallRecordDeps,
 ): Promise<void> {
   const { calls } = charges;
   const records = calls.some(({ isUncovered }) => isUncovered)
@@ -38,6 +44,12 @@ export async function writeCallRecords(
   await settleItems(
     tx,
     records.flatMap(({ item }) => item ?? []),
+  );
+  await promptLog.insert(
+    tx,
+    records.flatMap(({ usage: { id, accountId, createdAt }, prompt }) =>
+      prompt === undefined ? [] : [{ texts: prompt, id, accountId, createdAt }],
+    ),
   );
   for (const { usage, idempotent } of records) {
     if (idempotent === undefined) continue;

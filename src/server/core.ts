@@ -42,6 +42,7 @@ import {
   modelsFileAt,
   readPriceTable,
 } from "../models/live-catalog.ts";
+import { createPromptLog, type PromptLog } from "../prompt-log/prompt-log.ts";
 import { createSignedRequests, type SignedRequests } from "../signed-requests/signed-requests.ts";
 import { openSigningKeys, type SigningKeys } from "../signing/signing-keys.ts";
 import type { Db } from "../store/db.ts";
@@ -61,6 +62,7 @@ export interface Core {
   readonly db: Db;
   readonly master: MasterSecret;
   readonly idempotency: Idempotency;
+  readonly promptLog: PromptLog;
   readonly ledger: Ledger<SettledCall>;
   readonly lease: Lease;
   /** The run of this process under its name. */
@@ -121,6 +123,7 @@ async function openCoreOn(store: Db, config: Config, options: CoreOptions): Prom
   await releaseAbandonedKeys(db, now(), db.kind === "sqlite" ? 0 : undefined);
   await db.write((tx) => releaseBatches(tx, { process: config.processName, epoch }));
   const idempotency = createIdempotency(master, { name: config.processName, epoch });
+  const promptLog = createPromptLog(master, config.promptRetentionDays);
   const ownHolds = createOwnHolds(withoutLargeReplies);
   const addSegment = createAddSegment();
   const ledger = createLedger<SettledCall>({
@@ -132,7 +135,7 @@ async function openCoreOn(store: Db, config: Config, options: CoreOptions): Prom
     process: config.processName,
     epoch,
     writeRecords: async (tx, records, charges) => {
-      await writeCallRecords(tx, { records, charges }, idempotency);
+      await writeCallRecords(tx, { records, charges }, { idempotency, promptLog });
       await addSegment(tx, records.length);
     },
     deferral: deferSettlements(log, options.storeWaitMs),
@@ -147,6 +150,7 @@ async function openCoreOn(store: Db, config: Config, options: CoreOptions): Prom
     db,
     master,
     idempotency,
+    promptLog,
     ledger,
     lease,
     epoch,
@@ -233,10 +237,10 @@ const KEPT_REPLY_LENGTH_MAX = 8_000;
 
 // Without its reply, a repetition with the same `Idempotency-Key` runs again.
 function withoutLargeReplies(record: SettledCall): SettledCall {
-  const { usage, idempotent, response, item } = record;
+  const { usage, idempotent, response, item, prompt } = record;
   const isLarge = (idempotent?.reply?.body.length ?? 0) > KEPT_REPLY_LENGTH_MAX;
   const isLargeItem = (item?.sealedResult?.length ?? 0) > KEPT_REPLY_LENGTH_MAX;
-  if (response === undefined && !isLarge && !isLargeItem) return record;
+  if (response === undefined && prompt === undefined && !isLarge && !isLargeItem) return record;
   const kept = isLarge && idempotent ? { ...idempotent, reply: undefined } : idempotent;
   return { usage, idempotent: kept, item: isLargeItem && item ? withoutResult(item) : item };
 }

@@ -31,6 +31,7 @@ import type { LiveCatalog } from "../models/live-catalog.ts";
 import { sweepOperatorSessions } from "../operator/sign-in/operator-sessions.ts";
 import { createCircuitWriter } from "../operator/system/open-circuits.ts";
 import { sweepSessions } from "../people/sessions.ts";
+import { sweepPrompts } from "../prompt-log/prompt-log.ts";
 import { evaluateServiceLevels } from "../service-levels/evaluate-levels.ts";
 import { recheckDomains } from "../sso/domains.ts";
 import type { Db } from "../store/db.ts";
@@ -89,6 +90,7 @@ export function createJobs(
     ["roll up usage", 2 * SECOND_MS, () => rollUpUsage(db)],
     ["evaluate service levels", 5 * MINUTE_MS, () => evaluateServiceLevels({ db, log }, now())],
     ["delete expired records", 10 * MINUTE_MS, () => deleteExpired(db, now())],
+    ["delete expired prompts", 10 * MINUTE_MS, () => sweepPrompts(db, now())],
     ["delete old sessions of agents", 10 * MINUTE_MS, () => sweepAgentSessions(db, now())],
     ...(db.kind === "postgres" ? [stoppedSessionsJob(db, modelCalls, now)] : []),
     ["delete expired responses", 10 * MINUTE_MS, () => responses.sweep(now())],

@@ -123,7 +123,7 @@ function consoleDeps(
 ): RouteDeps["console"] {
   const { baseUrl, development: isDevelopment } = config;
   const { webhooks, sso } = services;
-  const { db, master, idempotency, keys } = services.core;
+  const { db, master, idempotency, keys, promptLog } = services.core;
   const { providerKeys, inference } = services.modelCalls;
   return {
     db,
@@ -138,6 +138,7 @@ function consoleDeps(
     providerKeys,
     webhooks,
     idempotency,
+    promptLog,
     billing: services.billing.deps,
     ledgerProofs: services.ledgerProofs.deps,
     storage: config.responseStorage,

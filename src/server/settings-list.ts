@@ -40,6 +40,7 @@ export function listSettings(config: Config): readonly Setting[] {
     ["POSTERN_STREAM_IDLE_TIMEOUT_SECONDS", String(config.timeouts.streamIdleSeconds)],
     ["POSTERN_STORE_RESPONSES", responseStorage.mode],
     ["POSTERN_RESPONSE_RETENTION_DAYS", String(responseStorage.retentionDays)],
+    ["POSTERN_PROMPT_RETENTION_DAYS", String(config.promptRetentionDays)],
     ["POSTERN_DATA_POLICY", orNone(dataRulesText(dataPolicy.rules ?? {}))],
     ["POSTERN_ZDR_PROVIDERS", orNone([...dataPolicy.zdrProviders].join(", "))],
     [

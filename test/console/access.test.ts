@@ -23,6 +23,7 @@ const PAGE_PERMISSIONS: Readonly<Record<string, Permission>> = {
   exportWorkspaceUsage: "usage.read",
   showWorkspaceLogs: "usage.read",
   showWorkspaceCall: "usage.read",
+  showWorkspaceCallTexts: "prompts.read",
   exportWorkspaceLogs: "usage.read",
   showWorkspaceAgentSessions: "usage.read",
   showWorkspaceAgentSession: "usage.read",

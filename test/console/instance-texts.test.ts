@@ -57,7 +57,7 @@ test("a page of a gateway that sends no emails does not mention them", () => {
     const pages = [
       consolePage({ title: "Keys", ...view, page: "/keys", main }),
       budgetsPage({ ...view, budgets }),
-      settingsPage({ ...view, signsReceipts: false }),
+      settingsPage({ ...view, signsReceipts: false, promptRetentionDays: null }),
       sessionsPage(USER, [], sendsEmails),
     ];
     return pages.map(renderPage);

@@ -22,7 +22,9 @@ describeEachStore((store) => {
       const first = await visit("/logs");
       expect(rowsOf(first.text)).toBe(50);
       expect(first.text.indexOf(history.callId)).toBeLessThan(first.text.indexOf("</table>"));
-      expect(textOf(first)).toContain("Prompts and replies are neither logged nor shown");
+      expect(textOf(first)).toContain(
+        "prompts and replies are kept only for keys with prompt logging",
+      );
       const older = /href="([^"]+cursor=[^"]+)">Older calls/.exec(first.text)?.[1] ?? "";
       const second = await visitPage(
         fixture.gateway,

@@ -38,6 +38,7 @@ const FIRST_HITS: readonly (readonly [query: string, page: string])[] = [
   ["retention", "/docs/privacy"],
   ["zero data retention", "/docs/privacy"],
   ["gdpr", "/docs/privacy"],
+  ["prompt logging", "/docs/prompt-logging"],
   ["delete account", "/docs/privacy"],
   ["export data", "/docs/api/export-account"],
   ["refunds", "/docs/credits"],

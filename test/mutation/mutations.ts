@@ -1647,6 +1647,48 @@ const SINGLE_SIGN_ON: readonly Mutation[] = [
   ),
 ];
 
+const PROMPT_LOG: readonly Mutation[] = [
+  ...of(
+    "src/prompt-log/prompt-log.ts",
+    ["prompt-log/prompt-logging"],
+    [
+      [
+        "a view of a prompt is not audited",
+        'await recordAuditEntry(tx, { ...act, action: "prompt.viewed", target: id, detail: {} });',
+        "",
+      ],
+      [
+        "a workspace keeps prompts longer than the operator allows",
+        "Math.min(maxDays, retentionDays ?? maxDays)",
+        "(retentionDays ?? maxDays)",
+      ],
+      ["every member reads prompts", 'await authorize(tx, act, "prompts.read");', ""],
+    ],
+  ),
+  ...of(
+    "src/keys/delegation.ts",
+    ["prompt-log/prompt-logging"],
+    [
+      [
+        "a key turns on prompt logging",
+        "if (change.promptLogging === true && policy.promptLogging !== true)",
+        "if (false)",
+      ],
+    ],
+  ),
+  ...of(
+    "src/inference/request/call-options.ts",
+    ["inference/lifecycle/response-cache"],
+    [
+      [
+        "a request takes older replies than its key allows",
+        "Math.min(seconds, most ?? CACHE_SECONDS_MAX)",
+        "seconds",
+      ],
+    ],
+  ),
+];
+
 export const MUTATIONS: readonly Mutation[] = [
   ...LEDGER,
   ...SETTLEMENTS,
@@ -1661,4 +1703,5 @@ export const MUTATIONS: readonly Mutation[] = [
   ...ACCOUNTS,
   ...CREDENTIALS,
   ...SINGLE_SIGN_ON,
+  ...PROMPT_LOG,
 ];

@@ -64,6 +64,7 @@ import { createOwnHolds } from "../../src/ledger/own-holds.ts";
 import { createHoldReconciler } from "../../src/ledger/reconcile.ts";
 import { createSweeper, sweepHolds } from "../../src/ledger/sweep.ts";
 import { builtInModels, catalogOf, findModel } from "../../src/models/catalog.ts";
+import { createPromptLog } from "../../src/prompt-log/prompt-log.ts";
 import { writeCallRecords } from "../../src/server/call-records.ts";
 import type { Db } from "../../src/store/db.ts";
 import type { StoreModel } from "./store-model.ts";
@@ -257,12 +258,14 @@ async function startProcess(
   await sweepHolds(db, now());
   const ownHolds = createOwnHolds<SettledCall>();
   const idempotency = createIdempotency(MASTER, { name, epoch });
+  const promptLog = createPromptLog(MASTER, 30);
   const identity = { db, process: name, epoch, now };
   const ledger = createLedger<SettledCall>({
     ...identity,
     ownHolds,
     leases: hasLeases ? { now, busyHolds: 1 } : undefined,
-    writeRecords: (tx, records, charges) => writeCallRecords(tx, { records, charges }, idempotency),
+    writeRecords: (tx, records, charges) =>
+      writeCallRecords(tx, { records, charges }, { idempotency, promptLog }),
   });
   const lease = createLease(identity);
   const beat = async (): Promise<void> => {

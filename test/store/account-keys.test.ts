@@ -14,6 +14,7 @@ const OTHER_KEYS: Readonly<Record<string, string>> = {
   audit: "also of operators and systems, who have no account",
   batch: "looked up by its id by the process that runs it",
   stored_file: "looked up by its id, and by the job that expires it",
+  prompt_log: "its id is that of a call; the job of expiry reads it for all accounts",
   stored_response: "looked up by its id, which names no account, and by the job that expires it",
   claim_attempt: "looked up by the hash of its token, before the account is known",
   human_grant: "unique per person and mailbox over all accounts",

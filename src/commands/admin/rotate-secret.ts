@@ -7,6 +7,7 @@ import { reencryptBatches } from "../../batches/batch-encryption.ts";
 import type { Config } from "../../config/config.ts";
 import { loadMasterSecret } from "../../config/master-secret.ts";
 import { countKeysByPreviousSecret } from "../../keys/key-hashes.ts";
+import { reencryptPrompts } from "../../prompt-log/prompt-log.ts";
 import { reencryptProviderKeys } from "../../provider-keys/reencrypt-provider-keys.ts";
 import { reencryptResponses } from "../../responses/storage/reencrypt-responses.ts";
 import { findSecretProblem, forgetOtherSecrets } from "../../server/secret-check.ts";
@@ -25,6 +26,7 @@ const TABLES: Readonly<Record<string, (db: Db, master: MasterSecret) => Promise<
     "identity provider secrets": reencryptSsoSecrets,
     "stored responses": reencryptResponses,
     "batches and files": reencryptBatches,
+    "logged prompts": reencryptPrompts,
   };
 
 export const rotateSecretCommand: Command = {

@@ -3,7 +3,7 @@
 
 import type { Child } from "hono/jsx";
 import { LIMIT_WINDOWS } from "../../base/money/spend-window.ts";
-import { Field, TextField } from "../../http/pages/components/form.tsx";
+import { Field, SelectField, TextField } from "../../http/pages/components/form.tsx";
 import type { KeyField, KeyFormError, KeyFormValues } from "./key-form.ts";
 
 const WINDOW_LABELS = { day: "daily", week: "weekly", month: "monthly" } as const;
@@ -125,6 +125,8 @@ const RESTRICTION_FIELDS = [
   "session",
   "data_policy",
   "receipts",
+  "cache_ttl",
+  "prompt_logging",
   "alert_percents",
 ] as const satisfies readonly KeyField[];
 
@@ -196,22 +198,44 @@ function RestrictionFields({ inputOf, sendsEmails }: RestrictionProps): Child {
           placeholder="80, 100"
           hint={`Sent by ${sendsEmails ? "email and " : ""}webhook. Needs a limit.`}
         />
-        <ReceiptsField {...inputOf("receipts")} />
+        <ChoiceField
+          {...inputOf("receipts")}
+          label="Signed receipts"
+          options={["of calls that ask for one", "of every call"]}
+        />
+        <Field
+          {...inputOf("cache_ttl", "cache")}
+          label="Cache replies (seconds)"
+          inputMode="numeric"
+          hint="An identical request gets the same reply, free of charge."
+        />
+        <ChoiceField
+          {...inputOf("prompt_logging", "prompts")}
+          label="Prompt logging"
+          options={["off", "keep requests and replies"]}
+        />
       </div>
     </>
   );
 }
 
-function ReceiptsField({ id, name, value }: ReturnType<InputOf>): Child {
+type ChoiceProps = ReturnType<InputOf> & {
+  readonly label: string;
+  /** Without the setting, and with it. */
+  readonly options: readonly [string, string];
+};
+
+function ChoiceField({ id, name, value, label, options: [off, on] }: ChoiceProps): Child {
   return (
-    <div class="field">
-      <label for={id}>Signed receipts</label>
-      <select id={id} name={name}>
-        <option value="">of calls that ask for one</option>
-        <option value="true" selected={value === "true"}>
-          of every call
-        </option>
-      </select>
-    </div>
+    <SelectField
+      id={id}
+      name={name}
+      label={label}
+      options={[
+        ["", off],
+        ["true", on],
+      ]}
+      value={value}
+    />
   );
 }

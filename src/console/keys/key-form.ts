@@ -32,6 +32,8 @@ const FIELD_NAMES = [
   "session",
   "data_policy",
   "receipts",
+  "cache_ttl",
+  "prompt_logging",
   "alert_percents",
   "oidc_issuer",
   "oidc_subject",
@@ -64,6 +66,8 @@ export const KEY_FIELDS = {
   session: z.string().optional(),
   data_policy: z.string().optional(),
   receipts: z.string().optional(),
+  cache_ttl: z.string().optional(),
+  prompt_logging: z.string().optional(),
   alert_percents: z.string().optional(),
 };
 
@@ -95,6 +99,8 @@ export function keyFormValues(key: Key): KeyFormValues {
     session: plain(policy.session),
     data_policy: dataRulesText(policy.dataPolicy ?? {}),
     receipts: plain(policy.receipts && "true"),
+    cache_ttl: plain(policy.cacheSeconds),
+    prompt_logging: plain(policy.promptLogging && "true"),
     alert_percents: key.alertPercents?.join(", ") ?? "",
   };
 }
@@ -148,6 +154,10 @@ function parsePolicy(
     ...(isChanged("allowed_endpoints") && { endpoints: list("allowed_endpoints") }),
     ...(isChanged("session") && { session: policyField(form, "session", String) }),
     ...(isChanged("receipts") && { receipts: form.receipts === "true" ? true : null }),
+    ...(isChanged("prompt_logging") && {
+      promptLogging: form.prompt_logging === "true" ? true : null,
+    }),
+    ...(isChanged("cache_ttl") && { cacheSeconds: number("cache_ttl") }),
     ...(isChanged("requests_per_minute") && { requestsPerMinute: number("requests_per_minute") }),
     ...(isChanged("tokens_per_minute") && { tokensPerMinute: number("tokens_per_minute") }),
     ...(isChanged("max_concurrent_calls") && { concurrentCalls: number("max_concurrent_calls") }),
@@ -182,6 +192,8 @@ const FIELD_RULES: Readonly<Record<PolicyParam, string>> = {
   allowed_endpoints: `Enter one per line: ${USAGE_APIS.join(", ")}.`,
   session: "Enter 1 to 64 letters, digits and `_.:@+-`.",
   receipts: "Choose whether every call gets a receipt.",
+  cache_ttl: "Enter a whole number of seconds from 1 to 86400, or leave the field empty.",
+  prompt_logging: "Choose whether requests and replies are kept.",
   requests_per_minute: "Enter a whole number of at least 1, or leave the field empty.",
   tokens_per_minute: "Enter a whole number of at least 1, or leave the field empty.",
   max_concurrent_calls: "Enter a whole number of at least 1, or leave the field empty.",

@@ -35,9 +35,11 @@ export interface CallPageProps {
   readonly workspace: WorkspaceContext;
   readonly call: UsageRecord;
   readonly keyName: string;
+  /** Its request and reply are kept, and the person may read them. */
+  readonly hasTexts: boolean;
 }
 
-export function callPage({ user, workspace, call, keyName }: CallPageProps): PageLayout {
+export function callPage({ user, workspace, call, keyName, hasTexts }: CallPageProps): PageLayout {
   const logs = workspacePath(workspace.accountId, "/logs");
   const isFailed = call.outcome !== "completed" && call.outcome !== "client_aborted";
   return consolePage({
@@ -70,10 +72,20 @@ export function callPage({ user, workspace, call, keyName }: CallPageProps): Pag
         </div>
         <GuardrailCard call={call} />
         <LossCard call={call} />
-        <p class="note">
-          Prompts and replies are neither logged nor shown. A response that the Responses API stores
-          for its caller is encrypted, expires, and can be read with a key only.
-        </p>
+        {hasTexts ? (
+          <p>
+            <a class="button secondary" href={`${logs}/${call.id}/texts`}>
+              Show request and reply
+            </a>{" "}
+            <span class="note">The audit log records who does.</span>
+          </p>
+        ) : (
+          <p class="note">
+            Prompts and replies are kept only for keys with{" "}
+            <a href="/docs/prompt-logging">prompt logging</a>. A response that the Responses API
+            stores for its caller is encrypted, expires, and can be read with a key only.
+          </p>
+        )}
       </>
     ),
   });

@@ -1,11 +1,14 @@
 // The routes of the log pages: the list, one call, and the export.
 
 import { z } from "zod";
+import { hasPermission } from "../../accounts/members.ts";
+import { personAct } from "../../activity/audit.ts";
 import { plainAmount } from "../../base/money/amount-text.ts";
 import { nanoFromUsd } from "../../base/money/money.ts";
 import type { Page } from "../../base/pagination.ts";
 import { csvDownload } from "../../http/csv-download.ts";
 import type { Route } from "../../http/route.ts";
+import { hasPrompt, type PromptLog } from "../../prompt-log/prompt-log.ts";
 import type { Reader } from "../../store/db.ts";
 import { toCsv } from "../../usage/csv.ts";
 import { findRefusedCall, listRefusedCalls } from "../../usage/refused-calls.ts";
@@ -18,6 +21,7 @@ import type { UsagePageDeps } from "../usage/usage-page-routes.ts";
 import { LogQuery, type Period, inTimeZoneOf, periodOf, filterOf } from "../usage/usage-query.ts";
 import { AccountPath, workspacePage } from "../workspace-routes.ts";
 import { callPage } from "./call-page.tsx";
+import { callTextsPage } from "./call-texts-page.tsx";
 import { logsPage } from "./logs-page.tsx";
 import { refusedCallPage } from "./refused-call-pages.tsx";
 
@@ -25,8 +29,12 @@ const CALLS_PER_PAGE = 50;
 const EXPORTED_CALLS_MAX = 10_000;
 const REQUEST_ID = /^req_[0-9a-z]{26}$/;
 
-export function logPageRoutes(deps: UsagePageDeps): readonly Route[] {
-  return [listRoute(deps), callRoute(deps), exportRoute(deps)];
+export interface LogPageDeps extends UsagePageDeps {
+  readonly promptLog: Pick<PromptLog, "view">;
+}
+
+export function logPageRoutes(deps: LogPageDeps): readonly Route[] {
+  return [listRoute(deps), callRoute(deps), textsRoute(deps), exportRoute(deps)];
 }
 
 function listRoute(deps: UsagePageDeps): Route {
@@ -70,7 +78,7 @@ function callRoute(deps: UsagePageDeps): Route {
     summary: "Show one call of a workspace",
     params: AccountPath.extend({ id: z.string() }),
     permission: "usage.read",
-    run: async ({ view, account, params: { id } }) => {
+    run: async ({ view, account, params: { id }, now }) => {
       const refused = await findRefusedCall(deps.db, account, id);
       if (refused !== undefined) {
         const names = await readKeyNames(deps.db, account, [refused.keyId]);
@@ -80,7 +88,27 @@ function callRoute(deps: UsagePageDeps): Route {
       const call = await getUsage(deps.db, account, id);
       const keyNames = await readKeyNames(deps.db, account, [call.keyId]);
       const keyName = keyNames.get(call.keyId) ?? call.keyId;
-      return callPage({ ...view, call, keyName });
+      const hasTexts =
+        hasPermission(view.workspace.role, "prompts.read") &&
+        (await hasPrompt(deps.db, account, id, now));
+      return callPage({ ...view, call, keyName, hasTexts });
+    },
+  });
+}
+
+/** Not a part of the page of the call: who looks at the texts is recorded. */
+function textsRoute(deps: LogPageDeps): Route {
+  return workspacePage(deps, {
+    path: "/console/{account}/logs/{id}/texts",
+    id: "showWorkspaceCallTexts",
+    summary: "Show the logged request and reply of a call",
+    params: AccountPath.extend({ id: z.string() }),
+    permission: "prompts.read",
+    run: async (input) => {
+      const { view, account, params, caller } = input;
+      const act = personAct(account, caller.personId, input);
+      const prompt = await deps.db.write((tx) => deps.promptLog.view(tx, act, params.id));
+      return callTextsPage({ ...view, id: params.id, prompt });
     },
   });
 }

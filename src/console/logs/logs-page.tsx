@@ -103,10 +103,10 @@ export function logsPage(props: LogsPageProps): PageLayout {
         )}
         {refused === undefined ? (
           <p class="note">
-            {query.sort === undefined ? "Newest first." : sortText(query.sort, props.isComplete)}{" "}
-            Prompts and replies are neither logged nor shown: a record has what was measured and
-            what it cost. A request that was rejected before a provider was called, such as for a
-            missing balance, is among the{" "}
+            {query.sort === undefined ? "Newest first." : sortText(query.sort, props.isComplete)} A
+            record has what was measured and what it cost; prompts and replies are kept only for
+            keys with <a href="/docs/prompt-logging">prompt logging</a>. A request that was rejected
+            before a provider was called, such as for a missing balance, is among the{" "}
             <a href={pageWith(path, query, { outcome: "refused", cursor: undefined })}>
               refused calls
             </a>

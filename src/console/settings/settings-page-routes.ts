@@ -7,6 +7,7 @@ import { getAccount, renameAccount, setReceipts } from "../../accounts/accounts.
 import { invalid } from "../../base/fault.ts";
 import type { Route } from "../../http/route.ts";
 import { setTimeZone } from "../../people/people.ts";
+import { changePromptRetention } from "../../prompt-log/prompt-log.ts";
 import { isTimeZone } from "../../usage/time-buckets.ts";
 import { workspacePath } from "../console-layout.tsx";
 import type { ConsoleReadDeps } from "../require-access.ts";
@@ -46,11 +47,11 @@ function showRoute(deps: SettingsPageDeps): Route {
 }
 
 async function readSettings({ db }: SettingsPageDeps, account: string) {
-  const [closing, { signsReceipts }] = await Promise.all([
+  const [closing, { signsReceipts, promptRetentionDays }] = await Promise.all([
     findClosing(db, account),
     getAccount(db, account),
   ]);
-  return { closing, signsReceipts };
+  return { closing, signsReceipts, promptRetentionDays };
 }
 
 const savedPath = (account: string): string => `${workspacePath(account, "/settings")}?saved=true`;
@@ -59,19 +60,33 @@ function changeRoute(deps: SettingsPageDeps): Route {
   return workspaceForm(deps, {
     path: "/console/{account}/settings",
     id: "renameWorkspace",
-    summary: "Rename a workspace, and set which calls get receipts",
+    summary: "Rename a workspace, and set its receipts and the retention of prompts",
     params: AccountPath,
-    body: z.object({ name: z.string(), receipts: z.enum(["asked", "all"]).optional() }),
+    body: z.object({
+      name: z.string(),
+      receipts: z.enum(["asked", "all"]).optional(),
+      prompt_retention_days: z.string().max(10).optional(),
+    }),
     requestExample: { name: "Acme production" },
     permission: "workspace.rename",
-    write: async (tx, { act, body: { name, receipts } }) => {
+    write: async (tx, { act, body: { name, receipts, prompt_retention_days: days } }) => {
       await renameAccount(tx, act, name);
       if (receipts !== undefined) await setReceipts(tx, act, receipts === "all");
+      if (days !== undefined) await changePromptRetention(tx, act, daysOf(days.trim()));
     },
     done: ({ account }) => savedPath(account),
-    rejected: async ({ view, account, body: { name } }, { message: nameError }) =>
-      settingsPage({ ...view, ...(await readSettings(deps, account)), form: { name, nameError } }),
+    rejected: async ({ view, account, body }, { field, message }) => {
+      const { name, prompt_retention_days: promptDays } = body;
+      const errors =
+        field === "prompt_retention_days" ? { daysError: message } : { nameError: message };
+      const form = { name, promptDays, ...errors };
+      return settingsPage({ ...view, ...(await readSettings(deps, account)), form });
+    },
   });
+}
+
+function daysOf(typed: string): number | null {
+  return typed === "" ? null : /^\d+$/.test(typed) ? Number(typed) : NaN;
 }
 
 /** A setting of the person, for all their workspaces. */

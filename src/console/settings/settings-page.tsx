@@ -18,13 +18,19 @@ export interface SettingsPageProps {
   readonly workspace: WorkspaceContext;
   /** Whether every call gets a signed receipt. */
   readonly signsReceipts: boolean;
+  readonly promptRetentionDays: number | null;
   readonly isSaved?: boolean;
   readonly closing?: Closing | undefined;
   /** What is wrong with the time zone that was sent. */
   readonly timeZoneError?: string;
   readonly rejectedClose?: CloseCardProps["rejectedClose"];
   /** The values of the rejected form. */
-  readonly form?: { readonly name: string; readonly nameError: string };
+  readonly form?: {
+    readonly name: string;
+    readonly promptDays: string | undefined;
+    readonly nameError?: string;
+    readonly daysError?: string;
+  };
 }
 
 export function settingsPage(props: SettingsPageProps): PageLayout {
@@ -117,9 +123,10 @@ function ExportCard({ accountId }: { readonly accountId: string }): Child {
   );
 }
 
-function NameForm({ user, workspace, form, signsReceipts }: SettingsPageProps): Child {
+function NameForm(props: SettingsPageProps): Child {
+  const { user, workspace, form, signsReceipts, promptRetentionDays } = props;
   return (
-    <Card id="name-title" title="Name and receipts">
+    <Card id="name-title" title="Name, receipts and prompts">
       <form method="post" action={workspacePath(workspace.accountId, "/settings")}>
         <HiddenFields user={user} fields={{}} />
         <Field
@@ -141,6 +148,16 @@ function NameForm({ user, workspace, form, signsReceipts }: SettingsPageProps): 
         <p id="receipts-hint" class="hint">
           A <a href="/docs/quotes-and-receipts">receipt</a> proves what a call was and what it cost.
         </p>
+        <Field
+          id="prompt-days"
+          name="prompt_retention_days"
+          label="Days that logged prompts are kept"
+          value={form?.promptDays ?? String(promptRetentionDays ?? "")}
+          error={form?.daysError}
+          inputMode="numeric"
+          maxLength={3}
+          hint="Of keys with prompt logging. Empty: as long as this gateway allows."
+        />
         <div class="actions">
           <button type="submit">Save</button>
         </div>

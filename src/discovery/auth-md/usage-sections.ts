@@ -170,6 +170,8 @@ const RARE_KEY_FIELDS: ReadonlySet<string> = new Set([
   "session",
   "data_policy",
   "receipts",
+  "cache_ttl",
+  "prompt_logging",
   "alert_percents",
 ]);
 

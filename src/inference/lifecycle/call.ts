@@ -4,6 +4,7 @@ import type { FetchedFiles } from "@postern/wires";
 import { publicError, type PublicError } from "../../base/error-body.ts";
 import type { Fault } from "../../base/fault.ts";
 import type { Guard, GuardrailCheck } from "../../base/guard.ts";
+import type { LoggedTexts } from "../../base/logged-texts.ts";
 import type { Nano } from "../../base/money/money.ts";
 import type { IdempotentCall } from "../../http/request/idempotent-call.ts";
 import type { FormFile } from "../../http/request/multipart-body.ts";
@@ -223,6 +224,8 @@ export interface MeteredReply {
   readonly stored?: StoredReply | undefined;
   /** The reply to an item of a batch. */
   readonly body?: string | undefined;
+  /** What the caller gets, if its key logs it. */
+  readonly logged?: string | undefined;
   readonly firstTokenMs?: number;
   /** Fields of the reply that the caller's API cannot express; unknown for streams. */
   readonly replyLosses?: readonly string[];
@@ -243,6 +246,12 @@ export interface SettledCall {
   readonly response?: ResponseWrite | undefined;
   /** Set if an item of a batch ends with this call. */
   readonly item?: ItemSettlement | undefined;
+  /** Set for a key with prompt logging. */
+  readonly prompt?: LoggedTexts | undefined;
+}
+
+export function logsPrompts({ caller }: Pick<CallInput, "caller">): boolean {
+  return caller.policy?.promptLogging === true;
 }
 
 export interface StoredReply {

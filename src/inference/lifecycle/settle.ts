@@ -13,13 +13,14 @@ import { stopRollingHold } from "../streaming/rolling-hold.ts";
 import type { FailedCandidate } from "../upstream/attempt.ts";
 import type { AbandonedCalls } from "./abandoned-calls.ts";
 import type { ItemSettlement } from "./batch-item.ts";
-import type {
-  CallInput,
-  HeldCall,
-  MeteredReply,
-  ResponseWrite,
-  SettledCall,
-  StatefulCall,
+import {
+  type CallInput,
+  type HeldCall,
+  logsPrompts,
+  type MeteredReply,
+  type ResponseWrite,
+  type SettledCall,
+  type StatefulCall,
 } from "./call.ts";
 import type { TokenRateLimit } from "./enforce-key-policy.ts";
 import type { HeldCredit } from "./hold/held-credit.ts";
@@ -137,7 +138,7 @@ export async function settle(
   try {
     const response = storedResponse(statefulCall, usage.outcome);
     const item = itemOf(call, metered);
-    const record = { usage, idempotent, response, item };
+    const record = { usage, idempotent, response, item, prompt: promptOf(call, metered) };
     const { id, accountId, keyId } = usage;
     const settled = await ledger.settle({
       id,
@@ -191,6 +192,11 @@ function itemOf(
   { cost, status, body, fault }: MeteredReply,
 ): ItemSettlement | undefined {
   return batchItem?.toSettlement({ requestId, cost, status, body, fault });
+}
+
+function promptOf({ input }: HeldCall, { logged }: MeteredReply): SettledCall["prompt"] {
+  if (!logsPrompts(input)) return undefined;
+  return { request: input.text, reply: logged, retentionDays: input.caller.promptRetentionDays };
 }
 
 function endTracking({ roll, untrack }: HeldCall): void {

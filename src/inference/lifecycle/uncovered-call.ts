@@ -19,19 +19,21 @@ export function withoutUncoveredReply(
   charge: ChargeSplit | undefined,
 ): SettledCall {
   if (charge?.isUncovered !== true) return call;
-  const { usage, idempotent } = call;
+  const { usage, idempotent, prompt } = call;
   const isCharged = charge.promo + charge.paid + charge.overrun > 0n;
   return {
     usage: uncoveredUsage(usage, isCharged),
     idempotent: idempotent && { ...idempotent, reply: undefined },
+    prompt: prompt && { ...prompt, reply: undefined },
   };
 }
 
 /** The call as it is stored if its caller did not get the reply. */
-export function unservedCall({ usage, idempotent }: SettledCall): SettledCall {
+export function unservedCall({ usage, idempotent, prompt }: SettledCall): SettledCall {
   return {
     usage: uncoveredUsage(usage, false),
     idempotent: idempotent && { ...idempotent, reply: undefined },
+    prompt: prompt && { ...prompt, reply: undefined },
   };
 }
 

@@ -1,4 +1,4 @@
-// The response cache, which a request asks for: an identical request of the same workspace gets the stored reply, free of charge.
+// The response cache, which a request or its key asks for: an identical request of the same workspace gets the stored reply, free of charge.
 // It is an idempotent call whose key is a hash of the request, so a reply is stored in the transaction of its charge, encrypted
 // with a key that the store does not have.
 
@@ -29,13 +29,15 @@ import {
 
 type CacheResult = "hit" | "miss" | "bypass";
 
-/** How a request uses the cache; undefined if it does not ask for it. */
+/** How a request uses the cache; undefined if neither it nor its key asks for it. */
 export function readCacheUse(input: CallInput, now: number): IdempotentCall | "bypass" | undefined {
+  const most = input.caller.policy?.cacheSeconds;
   // A body that names no option needs no parsing here.
-  if (!input.headers.has(CACHE_HEADER) && !input.text.includes('"cache"')) return undefined;
+  const isNamed = input.headers.has(CACHE_HEADER) || input.text.includes('"cache"');
+  if (most === undefined && !isNamed) return undefined;
   const json = parseJson(input.text);
   if (!isObject(json)) return undefined;
-  const option = readCache(json, input.headers);
+  const option = readCache(json, input.headers, most);
   if (option === undefined) return undefined;
   if (!isCacheable(input, json, option)) return "bypass";
   return {

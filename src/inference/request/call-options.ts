@@ -4,6 +4,7 @@ import { invalid } from "../../base/fault.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
 import { MAX_NANO, type Nano, nanoFromUsd } from "../../base/money/money.ts";
 import { closestName, shortName } from "../../base/text/suggest.ts";
+import { CACHE_SECONDS_MAX } from "../../http/key-policy.ts";
 import { SESSION_HEADERS } from "../../usage/session-labels.ts";
 
 /** The most that the caller pays for a call. */
@@ -105,12 +106,17 @@ export interface CacheOption {
   readonly withStored: boolean;
 }
 
-const CACHE_SECONDS_MAX = 86_400;
-
-/** Undefined if the request does not name the cache, or turns it off. */
-export function readCache(json: JsonObject, headers: RequestHeaders): CacheOption | undefined {
+/**
+ * Undefined if neither the request nor its key uses the cache, or if the request turns it off. `most` is the key's own setting:
+ * the request can only ask for less.
+ */
+export function readCache(
+  json: JsonObject,
+  headers: RequestHeaders,
+  most: number | undefined,
+): CacheOption | undefined {
   const stated = optionsOf(json)["cache"] ?? undefined;
-  const option = stated ?? headers.get(CACHE_HEADER) ?? "off";
+  const option = stated ?? headers.get(CACHE_HEADER) ?? most ?? "off";
   const param = stated === undefined ? CACHE_HEADER : "postern.cache";
   const text = typeof option === "number" || typeof option === "string" ? String(option) : "";
   const [lifetime = "", ...names] = text.split(",").map((part) => part.trim());
@@ -122,7 +128,11 @@ export function readCache(json: JsonObject, headers: RequestHeaders): CacheOptio
       param,
       `\`${param}\` must be a number of seconds from 1 to ${CACHE_SECONDS_MAX}, such as 3600, or \`3600, tools\` for requests with tools too, or off.`,
     );
-  return { seconds, withTools: names.includes("tools"), withStored: names.includes("stored") };
+  return {
+    seconds: Math.min(seconds, most ?? CACHE_SECONDS_MAX),
+    withTools: names.includes("tools"),
+    withStored: names.includes("stored"),
+  };
 }
 
 /** The limit that a call sets for its session; undefined without the header. */

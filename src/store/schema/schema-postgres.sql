@@ -13,7 +13,8 @@ create table account (
   erased_at bigint,
   verified_agent text,
   sso_required_at bigint,
-  signs_receipts bigint not null default 0
+  signs_receipts bigint not null default 0,
+  prompt_retention_days bigint
 );
 
 create index account_by_creator on account (created_by);
@@ -699,6 +700,20 @@ create table response_storage (
   mode text not null,
   retention_days bigint not null
 );
+
+create table prompt_log (
+  id text primary key,
+  account_id text not null,
+  created_at bigint not null,
+  expires_at bigint not null,
+  data_key text not null,
+  sealed_request bytea not null,
+  sealed_reply bytea
+);
+
+create index prompt_log_by_account on prompt_log (account_id);
+
+create index prompt_log_by_expiry on prompt_log (expires_at);
 
 create table stored_response (
   id text primary key,

@@ -17,7 +17,8 @@ create table account (
   erased_at bigint, -- when the personal data of the closed account was erased
   verified_agent text, -- origin of the listed operator whose agent signed the creation
   sso_required_at bigint, -- since when members must sign in with the workspace's identity provider; null if they need not
-  signs_receipts bigint not null default 0 -- 1: every call of its keys gets a signed receipt
+  signs_receipts bigint not null default 0, -- 1: every call of its keys gets a signed receipt
+  prompt_retention_days bigint -- days until logged prompts are deleted; null for the operator's setting
 ) without rowid;
 
 create index account_by_creator on account (created_by);
@@ -781,6 +782,22 @@ create table response_storage (
   mode text not null, -- `by_default`, `on_request` or `never`
   retention_days bigint not null -- days until a stored response is deleted
 ) without rowid;
+
+-- Requests and replies of keys with prompt logging, encrypted.
+-- Deleted: when they expire
+create table prompt_log (
+  id text primary key, -- of the call
+  account_id text not null,
+  created_at bigint not null,
+  expires_at bigint not null,
+  data_key text not null, -- wrapped data key
+  sealed_request bytea not null, -- encrypted request
+  sealed_reply bytea -- null if the caller got no reply
+) without rowid;
+
+create index prompt_log_by_account on prompt_log (account_id);
+
+create index prompt_log_by_expiry on prompt_log (expires_at);
 
 -- Responses of `/v1/responses`, encrypted.
 -- Deleted: when they expire, or beyond the limits of an account, the oldest first

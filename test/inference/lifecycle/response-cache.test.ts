@@ -234,6 +234,39 @@ describeEachStore((store) => {
       expect((await call(ask(text))).cache).toBe("hit");
     });
 
+    test("is used by all calls of a key with cache_ttl, for no longer than that", async () => {
+      const newKey = async (body: Json): Promise<Caller> => {
+        const response = await fetch(`${gateway.url}/v1/keys`, {
+          method: "POST",
+          headers: account.headers,
+          body: JSON.stringify(body),
+        });
+        const created: Json = await response.json();
+        expect(response.status).toBe(201);
+        return {
+          ...account,
+          headers: { ...account.headers, authorization: `Bearer ${String(created["api_key"])}` },
+        };
+      };
+      const caller = await newKey({ name: "cached", cache_ttl: 600 });
+      const text = newText();
+      const cacheOf = async (headers: Readonly<Record<string, string>>) =>
+        (await call(ask(text), headers, { caller })).cache;
+      expect([await cacheOf({}), await cacheOf({}), await cacheOf(HOUR)]).toEqual([
+        "miss",
+        "hit",
+        "hit",
+      ]);
+      expect(await cacheOf({ "x-postern-cache": "off" })).toBeNull();
+      later += 300_000;
+      expect(await cacheOf({ "x-postern-cache": "60" })).toBe("miss");
+      later += 601_000;
+      // An hour is more than the key allows, so the reply is too old.
+      expect([await cacheOf(HOUR), await cacheOf({})]).toEqual(["miss", "hit"]);
+      const child = await newKey({ name: "other", cache_ttl: 86_401 }).catch(() => undefined);
+      expect(child).toBeUndefined();
+    });
+
     test("is left out if the request has an Idempotency-Key", async () => {
       const text = newText();
       await call(ask(text));

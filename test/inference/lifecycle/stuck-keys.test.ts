@@ -10,6 +10,7 @@ import type { CallInput, SettledCall } from "../../../src/inference/lifecycle/ca
 import { withIdempotency } from "../../../src/inference/lifecycle/with-idempotency.ts";
 import { createLedger, deposit, startEpoch } from "../../../src/ledger/ledger.ts";
 import { sweepHolds } from "../../../src/ledger/sweep.ts";
+import { createPromptLog } from "../../../src/prompt-log/prompt-log.ts";
 import { writeCallRecords } from "../../../src/server/call-records.ts";
 import { type Db, UNAVAILABLE } from "../../../src/store/db.ts";
 import { verifyLedger } from "../../../src/verification/verify.ts";
@@ -26,7 +27,9 @@ import { describeEachStore, openStore } from "../../support/stores/stores.ts";
 // The first test starts PostgreSQL, possibly on a busy machine.
 
 const now = Date.now();
-const idempotency = createIdempotency(secret("the master secret of this test"));
+const MASTER = secret("the master secret of this test");
+const idempotency = createIdempotency(MASTER);
+const promptLog = createPromptLog(MASTER, 30);
 const call = (holdId: string) => ({ scope: "acct_1 chat", key: "a-key", body: "{}", now, holdId });
 const lost = (): Error => Object.assign(new Error("connection lost"), { [UNAVAILABLE]: true });
 
@@ -74,7 +77,7 @@ describeEachStore((kind, open) => {
         process: "suspended",
         epoch,
         writeRecords: (tx, records, charges) =>
-          writeCallRecords(tx, { records, charges }, idempotency),
+          writeCallRecords(tx, { records, charges }, { idempotency, promptLog }),
       });
       await ledger.hold({ ...owner, amount: 50n, now, expiresAt: now + 60_000 });
       await startEpoch(db, "suspended", now);
@@ -98,7 +101,7 @@ describeEachStore((kind, open) => {
         process: "suspended",
         epoch: await startEpoch(db, "suspended", now),
         writeRecords: (tx, records, charges) =>
-          writeCallRecords(tx, { records, charges }, idempotency),
+          writeCallRecords(tx, { records, charges }, { idempotency, promptLog }),
       });
       await ledger.hold({ ...owner, amount: 60n, now, expiresAt: now + 60_000 });
       await startEpoch(db, "suspended", now);

@@ -160,7 +160,7 @@ const SETTING_SECTIONS: readonly (readonly [title: string, names: RegExp])[] = [
     /^POSTERN_(ACCOUNTS|GRANT|PROOF_OF_WORK|VERIFIED_AGENTS|CLAIM|CLAIMS)(_|$)/,
   ],
   ["Limits", /^POSTERN_(REQUESTS|OPEN_CALLS|FETCHED_FILES|CONNECTIONS)_/],
-  ["Stored responses and usage records", /^POSTERN_(STORE_RESPONSES|RESPONSE_|USAGE_)/],
+  ["Stored responses and usage records", /^POSTERN_(STORE_RESPONSES|RESPONSE_|PROMPT_|USAGE_)/],
   ["Data policy", /^POSTERN_(DATA_POLICY|ZDR_PROVIDERS)$/],
   [
     "Operators and alerts",

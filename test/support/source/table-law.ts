@@ -38,6 +38,7 @@ export const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
   scim: ["scim_directory", "scim_user", "scim_group", "scim_group_member"],
   sso: ["workspace_domain", "sso_connection"],
   guardrails: ["guardrail"],
+  "prompt-log": ["prompt_log"],
   presets: ["preset"],
   "provider-keys": ["provider_key"],
   claims: ["claim_attempt", "claim_count", "human_grant"],

@@ -30,14 +30,24 @@ export function toStoredReply(headers: Headers, body: string): StoredReply {
   return { status: 200, body: `${JSON.stringify(Object.fromEntries(gatewayHeaders))}\n${body}` };
 }
 
+const FILE_TEXT = "(a file)";
+
+/** The reply as the log of prompts has it, which keeps no files. */
+export function loggedText(headers: Headers, text: string): string {
+  return isFile(headers) ? FILE_TEXT : text;
+}
+
 /** Records a stream. Beyond the limit nothing is kept, and a repetition fails instead of running the request again. */
 export function createReplyRecorder(): {
   readonly record: (bytes: Uint8Array) => void;
   readonly reply: (headers: Headers) => StoredReply;
+  /** For the log of prompts: as much as was kept. */
+  readonly logged: (headers: Headers) => string;
 } {
   const chunks: Uint8Array[] = [];
   let size = 0;
   return {
+    logged: (headers) => (isFile(headers) ? FILE_TEXT : decode(Buffer.concat(chunks))),
     record: (bytes) => {
       size += bytes.length;
       if (size <= STORED_REPLY_MAX_BYTES) chunks.push(bytes);

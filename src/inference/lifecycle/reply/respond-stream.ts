@@ -36,7 +36,13 @@ import { shutDownFault } from "../../upstream/failure.ts";
 import type { UpstreamReply } from "../../upstream/read-upstream-reply.ts";
 import { tooLongFault } from "../../upstream/too-long-reply.ts";
 import { transportFault } from "../../upstream/transport-fault.ts";
-import { type CallInput, type HeldCall, type MeteredReply, publicErrorFor } from "../call.ts";
+import {
+  type CallInput,
+  type HeldCall,
+  logsPrompts,
+  type MeteredReply,
+  publicErrorFor,
+} from "../call.ts";
 import { confirmHold, storeUnavailableFault, suspendedFault } from "../hold/confirm-hold.ts";
 import { stoppedSessionFault } from "../hold/hold-faults.ts";
 import { heldCharge, settle, type SettleDeps } from "../settle.ts";
@@ -81,7 +87,8 @@ export function respondStream(
   const { provider } = candidate.credential;
   const { relayedStream } = plan;
   const meter = meterFor(call);
-  const recorder = input.idempotent === undefined ? undefined : createReplyRecorder();
+  const isRecorded = input.idempotent !== undefined || logsPrompts(input);
+  const recorder = isRecorded ? createReplyRecorder() : undefined;
   const hash = call.receipt === undefined ? undefined : createSentHash(input);
   const firstTokenMs = Math.max(0, deps.now() - input.now);
   const headers = streamHeaders(call, reply, deps.now());
@@ -127,6 +134,7 @@ export function respondStream(
         cost,
         ...meteredStream(meter, withOutcome(settlement, { isClamped, denied: guarded?.denied })),
         stored: canReplay ? recorder?.reply(headers) : undefined,
+        logged: isServed && logsPrompts(input) ? recorder?.logged(headers) : undefined,
         firstTokenMs,
         responseSha256: hash?.digest(),
       });

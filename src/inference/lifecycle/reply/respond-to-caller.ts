@@ -8,11 +8,11 @@ import type { UsageRecord } from "../../../usage/usage.ts";
 import { RECEIPT_HEADER } from "../../request/call-options.ts";
 import type { StickyRouting } from "../../routing/sticky-routing.ts";
 import type { UpstreamReply } from "../../upstream/read-upstream-reply.ts";
-import type { HeldCall, MeteredReply } from "../call.ts";
+import { type HeldCall, logsPrompts, type MeteredReply } from "../call.ts";
 import { checkWholeReply, type WholeReply } from "../check-guardrails.ts";
 import { confirmHold, storeUnavailableFault, suspendedFault } from "../hold/confirm-hold.ts";
 import { settle, sha256, usageRecordOf } from "../settle.ts";
-import { toStoredReply } from "./idempotent-reply.ts";
+import { loggedText, toStoredReply } from "./idempotent-reply.ts";
 import { type ChargedReply, chargeWholeReply, NOTHING_BILLED } from "./meter.ts";
 import { respondStream, type RespondStreamDeps } from "./respond-stream.ts";
 import { responseHeaders } from "./response-headers.ts";
@@ -117,7 +117,8 @@ function meterWholeReply(
   const signed = withReceipt(deps, call, { metered: unstored, text, headers });
   const stored = input.idempotent === undefined ? undefined : toStoredReply(headers, text);
   const body = input.batchItem === undefined ? undefined : text;
-  return { metered: { ...signed, stored, body }, text, headers };
+  const logged = logsPrompts(input) ? loggedText(headers, text) : undefined;
+  return { metered: { ...signed, stored, body, logged }, text, headers };
 }
 
 /** Adds the receipt to the headers, so a repetition returns it, too. */
