@@ -49,6 +49,8 @@ const FIELDS = [
   "session",
   "data_policy",
   "receipts",
+  "cache_ttl",
+  "prompt_logging",
   "alert_percents",
   "created_by",
   "derived_from",
