@@ -198,24 +198,33 @@ function RestrictionFields({ inputOf, sendsEmails }: RestrictionProps): Child {
           placeholder="80, 100"
           hint={`Sent by ${sendsEmails ? "email and " : ""}webhook. Needs a limit.`}
         />
-        <ChoiceField
-          {...inputOf("receipts")}
-          label="Signed receipts"
-          options={["of calls that ask for one", "of every call"]}
-        />
-        <Field
-          {...inputOf("cache_ttl", "cache")}
-          label="Cache replies (seconds)"
-          inputMode="numeric"
-          hint="An identical request gets the same reply, free of charge."
-        />
-        <ChoiceField
-          {...inputOf("prompt_logging", "prompts")}
-          label="Prompt logging"
-          options={["off", "keep requests and replies"]}
-        />
       </div>
+      <ReplyFields inputOf={inputOf} />
     </>
+  );
+}
+
+/** What is made of requests and replies, besides sending them. */
+function ReplyFields({ inputOf }: Pick<RestrictionProps, "inputOf">): Child {
+  return (
+    <div class="fields">
+      <ChoiceField
+        {...inputOf("receipts")}
+        label="Signed receipts"
+        options={["of calls that ask for one", "of every call"]}
+      />
+      <Field
+        {...inputOf("cache_ttl", "cache")}
+        label="Cache replies (seconds)"
+        inputMode="numeric"
+        hint="An identical request gets the same reply, free of charge."
+      />
+      <ChoiceField
+        {...inputOf("prompt_logging", "prompts")}
+        label="Prompt logging"
+        options={["off", "keep requests and replies"]}
+      />
+    </div>
   );
 }
 

@@ -10,7 +10,7 @@ import type { FormError } from "../../http/pages/page-response.ts";
 import { MODEL_CALL_SCOPES } from "../../http/scopes.ts";
 import { toCredentialSettings } from "../../keys/key-credential.ts";
 import { POLICY_SCHEMA } from "../../keys/key-record.ts";
-import type { KeySettings } from "../../keys/key-settings.ts";
+import type { KeySettings, PolicyChange } from "../../keys/key-settings.ts";
 import type { Key } from "../../keys/key.ts";
 import { USAGE_APIS } from "../../usage/usage.ts";
 import { parseLimit } from "./limit-form.ts";
@@ -140,35 +140,31 @@ function scopesOf(access: string | undefined): KeySettings["scopes"] {
   return access === "models" ? MODEL_CALL_SCOPES : null;
 }
 
-function parsePolicy(
-  form: KeyFormValues,
-  isChanged: (field: KeyField) => boolean,
-): NonNullable<KeySettings["policy"]> {
+function parsePolicy(form: KeyFormValues, isChanged: (field: KeyField) => boolean): PolicyChange {
   const list = (field: PolicyParam) => policyField(form, field, listOf);
   const number = (field: PolicyParam) => policyField(form, field, numberOf);
   const price = (field: PolicyParam) =>
     policyField(form, field, (text) => numberOf(plainAmount(text)))?.toString() ?? null;
-  return {
-    ...(isChanged("allowed_models") && { models: list("allowed_models") }),
-    ...(isChanged("allowed_providers") && { providers: list("allowed_providers") }),
-    ...(isChanged("allowed_endpoints") && { endpoints: list("allowed_endpoints") }),
-    ...(isChanged("session") && { session: policyField(form, "session", String) }),
-    ...(isChanged("receipts") && { receipts: form.receipts === "true" ? true : null }),
-    ...(isChanged("prompt_logging") && {
-      promptLogging: form.prompt_logging === "true" ? true : null,
-    }),
-    ...(isChanged("cache_ttl") && { cacheSeconds: number("cache_ttl") }),
-    ...(isChanged("requests_per_minute") && { requestsPerMinute: number("requests_per_minute") }),
-    ...(isChanged("tokens_per_minute") && { tokensPerMinute: number("tokens_per_minute") }),
-    ...(isChanged("max_concurrent_calls") && { concurrentCalls: number("max_concurrent_calls") }),
-    ...(isChanged("max_price_per_million_usd") && {
-      maxPriceUsd: price("max_price_per_million_usd"),
-    }),
-    ...(isChanged("session_limit_usd") && { sessionLimitUsd: price("session_limit_usd") }),
-    ...(isChanged("data_policy") && {
+  const flag = (field: PolicyParam): true | null => (form[field] === "true" ? true : null);
+  const changes: Readonly<Partial<Record<KeyField, () => PolicyChange>>> = {
+    allowed_models: () => ({ models: list("allowed_models") }),
+    allowed_providers: () => ({ providers: list("allowed_providers") }),
+    allowed_endpoints: () => ({ endpoints: list("allowed_endpoints") }),
+    session: () => ({ session: policyField(form, "session", String) }),
+    receipts: () => ({ receipts: flag("receipts") }),
+    prompt_logging: () => ({ promptLogging: flag("prompt_logging") }),
+    cache_ttl: () => ({ cacheSeconds: number("cache_ttl") }),
+    requests_per_minute: () => ({ requestsPerMinute: number("requests_per_minute") }),
+    tokens_per_minute: () => ({ tokensPerMinute: number("tokens_per_minute") }),
+    max_concurrent_calls: () => ({ concurrentCalls: number("max_concurrent_calls") }),
+    max_price_per_million_usd: () => ({ maxPriceUsd: price("max_price_per_million_usd") }),
+    session_limit_usd: () => ({ sessionLimitUsd: price("session_limit_usd") }),
+    data_policy: () => ({
       dataPolicy: parseDataRules(policyField(form, "data_policy", String) ?? "") ?? null,
     }),
   };
+  const parsed = FIELD_NAMES.filter(isChanged).map((field) => changes[field]?.() ?? {});
+  return Object.assign({}, ...parsed);
 }
 
 type PolicyParam = keyof typeof POLICY_SCHEMA;
