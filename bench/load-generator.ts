@@ -7,6 +7,10 @@ export interface LoadOptions {
   readonly body: string;
   readonly connections: number;
   readonly seconds: number;
+  /** Ends the load earlier, after so many requests. */
+  readonly calls?: number;
+  /** Each request is that of one of these keys, at random. */
+  readonly keys?: readonly string[];
 }
 
 export interface LoadResult {
@@ -30,7 +34,15 @@ const SUCCESS = "HTTP/1.1 200";
 /** Repeats a request on every connection for the given time. */
 export async function generateLoad(options: LoadOptions): Promise<LoadResult> {
   const { hostname, port } = new URL(options.url);
-  const bytes = requestBytes(options, hostname);
+  const requests = (options.keys ?? [undefined]).map((key) => {
+    const authorization = key === undefined ? {} : { authorization: `Bearer ${key}` };
+    return requestBytes({ ...options, headers: { ...options.headers, ...authorization } }, hostname);
+  });
+  let sent = 0;
+  const nextRequest = (): Uint8Array => {
+    sent += 1;
+    return requests[Math.floor(Math.random() * requests.length)] ?? new Uint8Array();
+  };
   const latencies: number[] = [];
   let failures = 0;
   let firstFailure: string | undefined;
@@ -45,7 +57,7 @@ export async function generateLoad(options: LoadOptions): Promise<LoadResult> {
       socket: {
         open: (socket) => {
           socket.data = { startedAt: performance.now(), text: "" };
-          socket.write(bytes);
+          socket.write(nextRequest());
         },
         data: (socket, chunk) => {
           socket.data.text += chunk.toString("latin1");
@@ -56,13 +68,13 @@ export async function generateLoad(options: LoadOptions): Promise<LoadResult> {
             failures += 1;
             firstFailure ??= socket.data.text.slice(0, socket.data.text.indexOf("\r\n"));
           }
-          if (now >= until) {
+          if (now >= until || sent >= (options.calls ?? Infinity)) {
             socket.end();
             return;
           }
           socket.data.text = "";
           socket.data.startedAt = now;
-          socket.write(bytes);
+          socket.write(nextRequest());
         },
         close: () => {
           open -= 1;
@@ -87,7 +99,7 @@ export async function generateLoad(options: LoadOptions): Promise<LoadResult> {
   };
 }
 
-export interface StreamsOptions extends Omit<LoadOptions, "seconds"> {
+export interface StreamsOptions extends Omit<LoadOptions, "seconds" | "calls" | "keys"> {
   readonly timeoutSeconds: number;
   /** Between two streams; without it, all open as fast as possible. */
   readonly intervalMs?: number;

@@ -15,7 +15,11 @@ export interface ServerProcess {
 }
 
 /** Creates an account with enough credit for the benchmarks, and returns its API key. */
-export async function fundedKey(url: string, folder: string): Promise<string> {
+export async function fundedKey(
+  url: string,
+  folder: string,
+  tree: string = process.cwd(),
+): Promise<string> {
   const response = await fetch(`${url}/v1/accounts`, {
     method: "POST",
     body: "{}",
@@ -34,9 +38,7 @@ export async function fundedKey(url: string, folder: string): Promise<string> {
       "--reason",
       "bench",
     ],
-    {
-      env: { ...process.env, POSTERN_DATA_DIR: folder },
-    },
+    { cwd: tree, env: { ...process.env, POSTERN_DATA_DIR: folder } },
   );
   if (grant.exitCode !== 0) throw new Error(grant.stderr.toString());
   return account.api_key;
@@ -54,15 +56,17 @@ export function pinApart(pids: readonly number[]): boolean {
   return [pin(process.pid, `1-${last}`), ...pids.map((pid) => pin(pid, "0"))].every(Boolean);
 }
 
-/** Runs a Postern command on a free port, and waits until it responds. */
+/** Runs a Postern command of a source tree on a free port, and waits until it responds. */
 export async function startServer(
   command: readonly string[],
   env: Readonly<Record<string, string>>,
+  tree: string = process.cwd(),
 ): Promise<ServerProcess> {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
   const full = command.includes("--port") ? [...command, String(port)] : [...command];
   const child = Bun.spawn([process.execPath, "src/main.ts", ...full], {
+    cwd: tree,
     env: {
       ...process.env,
       ...env,

@@ -2,10 +2,10 @@
 // call in the gateway and in PostgreSQL, the first token of streams one after the other, and, in a round of its own, the statements
 // of a commit. All processes share the machine. Run it with `node bin/bun.js bench/workers.ts [workers …]`.
 
-import { spawn } from "node:child_process";
-import { readdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { cpus } from "node:os";
 import { SQL } from "bun";
+import { cpuOfOwnPostgres, startPostgres } from "./bench-postgres.ts";
 import { generateLoad, type LoadResult, openSequentially } from "./load-generator.ts";
 import { cpuSecondsOf, fundedKey, type ServerProcess, startServer } from "./server-process.ts";
 
@@ -30,21 +30,7 @@ interface Row {
   readonly callsPerCommit: number;
 }
 
-const postgres = spawn(
-  "node",
-  [
-    "test/support/stores/postgres-server.mjs",
-    "fsync=on",
-    "full_page_writes=on",
-    "log_min_messages=panic",
-    "shared_preload_libraries=pg_stat_statements",
-  ],
-  { stdio: ["pipe", "pipe", "inherit"] },
-);
-const postgresUrl = await new Promise<string>((resolve) => {
-  postgres.stdout.setEncoding("utf8").once("data", (line: string) => resolve(line.trim()));
-});
-await waitForPostgres();
+const postgres = await startPostgres(["shared_preload_libraries=pg_stat_statements"]);
 await trackStatements("none");
 const simulator = await startServer(["simulate", "--port"], {});
 const rows: Row[] = [];
@@ -72,7 +58,7 @@ for (const gateway of gateways)
   );
 for (const { server } of gateways) await server.stop();
 await simulator.stop();
-postgres.stdin.end();
+postgres.stop();
 process.exit(0);
 
 interface Gateway {
@@ -84,17 +70,8 @@ interface Gateway {
   readonly tree: () => number;
 }
 
-async function createDatabase(name: string): Promise<string> {
-  const admin = new SQL(postgresUrl, { max: 1 });
-  await admin.unsafe(`create database ${name}`);
-  await admin.close();
-  const url = new URL(postgresUrl);
-  url.pathname = `/${name}`;
-  return url.href;
-}
-
 async function startGateway(workers: number, leases: Gateway["leases"]): Promise<Gateway> {
-  const databaseUrl = await createDatabase(`bench_${workers}_${leases}`);
+  const databaseUrl = await postgres.createDatabase();
   const settings = {
     DATABASE_URL: databaseUrl,
     SIM_BASE_URL: simulator.url,
@@ -137,10 +114,10 @@ async function measure(gateway: Gateway): Promise<Row> {
     );
     return Number(found[0]?.count);
   };
-  const before = { gateway: gateway.tree(), postgres: cpuOfPostgres(), commits: await commits() };
+  const before = { gateway: gateway.tree(), postgres: cpuOfOwnPostgres(), commits: await commits() };
   const result = await load(gateway, SECONDS);
   const gatewayMicros = ((gateway.tree() - before.gateway) * 1e6) / result.requests;
-  const postgresMicros = ((cpuOfPostgres() - before.postgres) * 1e6) / result.requests;
+  const postgresMicros = ((cpuOfOwnPostgres() - before.postgres) * 1e6) / result.requests;
   // PostgreSQL publishes its counters at most once a second.
   await Bun.sleep(1_500);
   const callsPerCommit = result.requests / ((await commits()) - before.commits);
@@ -166,22 +143,8 @@ async function countStatements(gateway: Gateway): Promise<number> {
   return Number(row?.count);
 }
 
-/** It prints its URL before it accepts connections. */
-async function waitForPostgres(): Promise<void> {
-  for (;;) {
-    const admin = new SQL(postgresUrl, { max: 1 });
-    const isUp = await admin.unsafe("select 1").then(
-      () => true,
-      () => false,
-    );
-    await admin.close();
-    if (isUp) return;
-    await Bun.sleep(100);
-  }
-}
-
 async function trackStatements(level: "top" | "none"): Promise<void> {
-  const admin = new SQL(postgresUrl, { max: 1 });
+  const admin = new SQL(postgres.url, { max: 1 });
   await admin.unsafe(`alter system set pg_stat_statements.track = '${level}'`);
   await admin.unsafe("select pg_reload_conf()");
   await admin.close();
@@ -217,28 +180,4 @@ function childrenOf(pid: number): readonly number[] {
 
 function cpuOfTree(pid: number): number {
   return childrenOf(pid).reduce((sum, child) => sum + cpuOfTree(child), cpuSecondsOf(pid));
-}
-
-/** The server of this benchmark: the descendants of this process that are called postgres. */
-function cpuOfPostgres(): number {
-  return readdirSync("/proc")
-    .filter((name) => /^\d+$/.test(name))
-    .reduce((sum, name) => sum + (isOwnPostgres(Number(name)) ? cpuSecondsOf(Number(name)) : 0), 0);
-}
-
-function isOwnPostgres(pid: number): boolean {
-  try {
-    return commandOf(pid) === "postgres" && ancestorsOf(pid).includes(process.pid);
-  } catch {
-    return false;
-  }
-}
-
-function commandOf(pid: number): string {
-  return readFileSync(`/proc/${pid}/comm`, "utf8").trim();
-}
-
-function ancestorsOf(pid: number): readonly number[] {
-  const parent = Number(/^PPid:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]);
-  return parent <= 1 ? [parent] : [parent, ...ancestorsOf(parent)];
 }
