@@ -25,7 +25,7 @@ const { values: args } = parseArgs({
   },
 });
 const CALLS = Number(args.calls);
-const CONNECTIONS = 64;
+const CONNECTIONS = Number(process.env["BENCH_CONNECTIONS"] ?? 16);
 const SECONDS_MAX = 120;
 /** Longer than the interval of each job that writes what calls left in memory or in a queue. */
 const QUIET_MS = Number(process.env["BENCH_QUIET_MS"] ?? 12_000);
@@ -129,14 +129,17 @@ function printResults(): void {
   for (const { kind, tree, accounts, gateway, database, failures } of subjects) {
     const server = kind === "postgres" ? spread(database, 0) : "";
     const name = tree === process.cwd() ? "this" : "before";
-    console.log(
-      `| ${[kind, name, accounts, spread(gateway, 0), server, failures].join(" | ")} |`,
-    );
+    console.log(`| ${[kind, name, accounts, spread(gateway, 0), server, failures].join(" | ")} |`);
   }
-  console.log("\nRatios of the rounds, gateway and PostgreSQL together, median (first to third quartile):");
-  for (const one of subjects)
-    for (const two of subjects) printRatio(one, two);
-  console.log(`\nLoad average at the end: ${loadavg().map((each) => each.toFixed(1)).join(", ")}`);
+  console.log(
+    "\nRatios of the rounds, gateway and PostgreSQL together, median (first to third quartile):",
+  );
+  for (const one of subjects) for (const two of subjects) printRatio(one, two);
+  console.log(
+    `\nLoad average at the end: ${loadavg()
+      .map((each) => each.toFixed(1))
+      .join(", ")}`,
+  );
 }
 
 /** Of many accounts to one account in a tree, and of this tree to the one before with the same accounts. */

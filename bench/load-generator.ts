@@ -36,7 +36,10 @@ export async function generateLoad(options: LoadOptions): Promise<LoadResult> {
   const { hostname, port } = new URL(options.url);
   const requests = (options.keys ?? [undefined]).map((key) => {
     const authorization = key === undefined ? {} : { authorization: `Bearer ${key}` };
-    return requestBytes({ ...options, headers: { ...options.headers, ...authorization } }, hostname);
+    return requestBytes(
+      { ...options, headers: { ...options.headers, ...authorization } },
+      hostname,
+    );
   });
   let sent = 0;
   const nextRequest = (): Uint8Array => {

@@ -114,7 +114,11 @@ async function measure(gateway: Gateway): Promise<Row> {
     );
     return Number(found[0]?.count);
   };
-  const before = { gateway: gateway.tree(), postgres: cpuOfOwnPostgres(), commits: await commits() };
+  const before = {
+    gateway: gateway.tree(),
+    postgres: cpuOfOwnPostgres(),
+    commits: await commits(),
+  };
   const result = await load(gateway, SECONDS);
   const gatewayMicros = ((gateway.tree() - before.gateway) * 1e6) / result.requests;
   const postgresMicros = ((cpuOfOwnPostgres() - before.postgres) * 1e6) / result.requests;

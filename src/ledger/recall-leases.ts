@@ -13,7 +13,7 @@ const PAGE = 50;
 
 /** Returns the number of recalled leases. Locks the wallet: a lease that is being taken is recalled too, or sees the change. */
 export async function recallLeases(tx: Tx, accountId: string): Promise<number> {
-  if (tx.afterCommit === undefined) return 0;
+  if (tx.kind === "sqlite") return 0;
   await tx.lockMany("wallet", "account_id", [accountId]);
   const rows = await tx.all(
     `update hold set lease = ${LEASE_STATE.recalled} where account_id = ?

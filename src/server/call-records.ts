@@ -9,6 +9,7 @@ import type { BatchCharges } from "../ledger/call-charges.ts";
 import type { PromptLog } from "../prompt-log/prompt-log.ts";
 import type { Tx } from "../store/db.ts";
 import { insertUsage } from "../usage/insert-usage.ts";
+import type { RollupQueue } from "../usage/rollup/rollup-queue.ts";
 
 interface CallRecords {
   readonly records: readonly SettledCall[];
@@ -19,6 +20,7 @@ interface CallRecords {
 interface CallRecordDeps {
   readonly idempotency: Idempotency;
   readonly promptLog: PromptLog;
+  readonly rollupQueue?: RollupQueue;
 }
 
 /**
@@ -28,7 +30,7 @@ interface CallRecordDeps {
 export async function writeCallRecords(
   tx: Tx,
   { records: settled, charges }: CallRecords,
-  { idempotency, promptLog }: CallRecordDeps,
+  { idempotency, promptLog, rollupQueue }: CallRecordDeps,
 ): Promise<void> {
   const { calls } = charges;
   const records = calls.some(({ isUncovered }) => isUncovered)
@@ -38,6 +40,7 @@ export async function writeCallRecords(
     tx,
     records.map((record) => record.usage),
     charges,
+    rollupQueue,
   );
   const responses = records.flatMap(({ response }) => response ?? []);
   await responses[0]?.writeAll(tx, responses);

@@ -50,6 +50,7 @@ import { findDurabilityRisks } from "../store/durability.ts";
 import { clearMovedMark, isNewStore } from "../store/migrate.ts";
 import { openStore } from "../store/open.ts";
 import { createRefusedCalls, type RefusedCalls } from "../usage/refused-calls.ts";
+import { createRollupQueue, type RollupQueue } from "../usage/rollup/rollup-queue.ts";
 import { createAddSegment } from "../usage/usage-segments.ts";
 import { createWorkloadIdentity } from "../workload-identity/workload-identity.ts";
 import { writeCallRecords } from "./call-records.ts";
@@ -76,6 +77,7 @@ export interface Core {
   /** Why a raw key is rejected; undefined if it is live. */
   readonly explainRejectedKey: (raw: string, now: number) => Promise<KeyRejection | undefined>;
   readonly refusedCalls: RefusedCalls;
+  readonly rollupQueue: RollupQueue;
   readonly catalog: LiveCatalog;
   readonly bodyQuota: BodyQuota;
   /** Undefined where connections are not limited. */
@@ -126,6 +128,7 @@ async function openCoreOn(store: Db, config: Config, options: CoreOptions): Prom
   const promptLog = createPromptLog(master, config.promptRetentionDays);
   const ownHolds = createOwnHolds(withoutLargeReplies);
   const addSegment = createAddSegment();
+  const rollupQueue = createRollupQueue();
   const ledger = createLedger<SettledCall>({
     db,
     holdBuffer,
@@ -135,7 +138,7 @@ async function openCoreOn(store: Db, config: Config, options: CoreOptions): Prom
     process: config.processName,
     epoch,
     writeRecords: async (tx, records, charges) => {
-      await writeCallRecords(tx, { records, charges }, { idempotency, promptLog });
+      await writeCallRecords(tx, { records, charges }, { idempotency, promptLog, rollupQueue });
       await addSegment(tx, records.length);
     },
     deferral: deferSettlements(log, options.storeWaitMs),
@@ -161,6 +164,7 @@ async function openCoreOn(store: Db, config: Config, options: CoreOptions): Prom
     signedRequests: keyServices.signedRequests,
     explainRejectedKey: keyServices.explainRejectedKey,
     refusedCalls: createRefusedCalls(db),
+    rollupQueue,
     catalog,
     bodyQuota: createBodyQuota(),
     connectionGuard: createConnectionGuard(config, log),

@@ -30,8 +30,8 @@ export interface Tx extends Reader {
   lockMany: ReadRows;
   /** Reads the rows with these keys without locking them. */
   readMany: ReadRows;
-  /** PostgreSQL only: runs `work` after the commit, before the write resolves. It must not throw. */
-  afterCommit?(work: (reader: Reader) => Promise<void>): void;
+  /** Runs `work` after the commit, before the write resolves. It must not throw. */
+  afterCommit(work: (reader: Reader) => Promise<void> | void): void;
 }
 
 export type AccountKey = readonly [accountId: string, id: string];

@@ -295,7 +295,7 @@ function readerOn(runner: Runner): Reader {
   return { kind: "postgres", all, get: async (sql, params) => (await all(sql, params))[0] };
 }
 
-type AfterCommit = (reader: Reader) => Promise<void>;
+type AfterCommit = Parameters<Tx["afterCommit"]>[0];
 
 function transactionOn(runner: Runner, afterCommit: AfterCommit[]): Tx {
   const runMany = async (

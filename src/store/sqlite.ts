@@ -58,9 +58,14 @@ export function openSqlite(options: SqliteOptions): Db {
   const setSynchronous = createSynchronousSwitch(writer);
   const write: Db["write"] = (work, durability = "disk") => {
     const busyDeadline = performance.now() + BUSY_TIMEOUT_MS;
-    const result = lastWrite.then(() => {
+    const result = lastWrite.then(async () => {
       setSynchronous(durability === "disk");
-      return inTransaction(writer, work, busyDeadline);
+      const afterCommit: AfterCommit[] = [];
+      const written = await inTransaction(writer, busyDeadline, (guard) =>
+        work(transactionOn(writer, guard, afterCommit)),
+      );
+      for (const run of afterCommit) await run(readerOn(reader));
+      return written;
     });
     lastWrite = result.catch(() => {});
     return result;
@@ -250,8 +255,8 @@ function fsyncPath(fileOrFolder: string): void {
 
 async function inTransaction<T>(
   database: Database,
-  work: (tx: Tx) => Promise<T>,
   busyDeadline: number,
+  work: (guard: Guard) => Promise<T>,
 ): Promise<T> {
   let failure: { readonly cause: unknown } | undefined;
   const guard = <R>(step: () => R): R => {
@@ -265,7 +270,7 @@ async function inTransaction<T>(
   };
   try {
     if (!tryBegin(database)) await beginWhenUnlocked(database, busyDeadline);
-    const result = await work(transactionOn(database, guard));
+    const result = await work(guard);
     guard(() => database.query("commit").run());
     return result;
   } catch (error) {
@@ -309,6 +314,7 @@ function tagError(error: unknown): unknown {
 }
 
 type Guard = <R>(step: () => R) => R;
+type AfterCommit = Parameters<Tx["afterCommit"]>[0];
 
 function readerOn(database: Database, guard: Guard = (step) => step()): Reader {
   const all = (sql: string, params: Values = []): readonly Row[] =>
@@ -329,7 +335,7 @@ function prepared(database: Database, sql: string): Statement<Row, SQLQueryBindi
   return needsBigints(sql) ? statement.safeIntegers(true) : statement;
 }
 
-function transactionOn(database: Database, guard: Guard): Tx {
+function transactionOn(database: Database, guard: Guard, afterCommit: AfterCommit[]): Tx {
   const runMany = async (sql: string, rows: readonly Values[]): Promise<void> =>
     guard(() => {
       const statement = database.query<Row, SQLQueryBindings[]>(sql);
@@ -361,6 +367,7 @@ function transactionOn(database: Database, guard: Guard): Tx {
       ),
     lockMany: selectMany,
     readMany: selectMany,
+    afterCommit: (run) => void afterCommit.push(run),
   };
 }
 

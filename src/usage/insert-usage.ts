@@ -2,7 +2,8 @@
 
 import type { Tx } from "../store/db.ts";
 import type { ChargesAt } from "./rollup/charge-hours.ts";
-import { queueRollup } from "./rollup/rollup-delta.ts";
+import { insertPending, pendingRowOf } from "./rollup/pending.ts";
+import type { RollupQueue } from "./rollup/rollup-queue.ts";
 import { addSessionUsage } from "./session-usage.ts";
 import { addLateEntries } from "./usage-segments.ts";
 import { toUsageValues, USAGE_COLUMNS, type UsageRecord } from "./usage.ts";
@@ -13,17 +14,31 @@ export interface BatchCharges {
   readonly hours: readonly ChargesAt[];
 }
 
-/** Also queues the records, and what they were charged, for the roll-ups in the same transaction. */
+/** Also queues the records, and what they were charged, for the roll-ups in the same transaction, and after it in `queue`. */
 export async function insertUsage(
   tx: Tx,
   records: readonly UsageRecord[],
-  { calls, hours }: BatchCharges = { hours: [] },
+  charges: BatchCharges = { hours: [] },
+  queue?: RollupQueue,
 ): Promise<void> {
-  const rows = records.map((record, index) => toUsageValues(record, calls?.[index]));
+  const rows = records.map((record, index) => toUsageValues(record, charges.calls?.[index]));
   await Promise.all([
     tx.insertMany("usage_record", USAGE_COLUMNS, rows),
-    queueRollup(tx, records, hours),
+    queueUsage(tx, records, charges, queue),
     addLateEntries(tx, records),
     addSessionUsage(tx, records),
   ]);
+}
+
+async function queueUsage(
+  tx: Tx,
+  records: readonly UsageRecord[],
+  { calls, hours }: BatchCharges,
+  queue: RollupQueue | undefined,
+): Promise<void> {
+  const writtenAt = calls?.[0]?.at ?? records[0]?.createdAt ?? hours[0]?.at;
+  if (writtenAt === undefined) return;
+  const row = pendingRowOf(records, hours, writtenAt);
+  if (queue !== undefined) tx.afterCommit(() => queue.add(row));
+  await insertPending(tx, [row]);
 }

@@ -10,6 +10,7 @@ import {
   readChargeHours,
   toCharges,
 } from "../usage/rollup/charge-hours.ts";
+import { emptyQueue } from "../usage/rollup/roll-up.ts";
 
 const part = (condition: string): string => `case when ${condition} then amount else 0 end`;
 /** Of calls with columns for their charges, and of calls with rows for them. */
@@ -46,6 +47,7 @@ const NOTHING = describe({ promo: 0n, paid: 0n, overrun: 0n });
 
 /** Settlements wait until it is done. Returns the number of hours. */
 export async function rebuildChargeHours(tx: Tx): Promise<number> {
+  await emptyQueue(tx);
   await clearChargeHours(tx);
   const rows = await tx.all(SELECT_BY_HOUR);
   await addToChargeHours(tx, rows.map(toCharges));

@@ -62,6 +62,22 @@ const LEDGER: readonly Mutation[] = [
     ],
   ),
   ...of(
+    "src/usage/rollup/rollup-queue.ts",
+    ["usage/rollup-queue"],
+    [
+      [
+        "usage that was rolled up from the store is counted again",
+        "if (rows.length < ids.length) return false;",
+        "",
+      ],
+      [
+        "rows whose sums were replaced stay and are counted again",
+        'await tx.deleteMany("usage_pending", "id", ids);',
+        "",
+      ],
+    ],
+  ),
+  ...of(
     "src/ledger/decide.ts",
     ["inference/lifecycle/rolling-holds"],
     [

@@ -58,7 +58,7 @@ interface Session {
   cause: unknown;
 }
 
-type AfterCommit = (reader: Reader) => Promise<void>;
+type AfterCommit = Parameters<Tx["afterCommit"]>[0];
 
 /** Settles a promise in the process that waits for it, unless that has died since. */
 type Reply = (settle: () => void) => void;
@@ -328,7 +328,11 @@ function isDeadlock(tx: EngineTransaction): boolean {
 
 type Guarded = <R>(attempt: () => R | "blocked") => Promise<R>;
 
-function transactionOn(session: Session, engine: StoreEngine, guarded: Guarded): Tx {
+function transactionOn(
+  session: Session,
+  engine: StoreEngine,
+  guarded: Guarded,
+): Omit<Tx, "afterCommit"> {
   const { tx } = session;
   const rowsOf = (result: StatementResult): readonly Row[] | "blocked" => {
     tx.waitsFor = result.status === "blocked" ? result.owner : undefined;

@@ -35,5 +35,6 @@ export function prepareLedgerStatements(tx: Tx, prepare: () => Promise<void>): T
       after(table, () => tx.lockMany(table, key, keys, columns)),
     readMany: (table, key, keys, columns) =>
       after(table, () => tx.readMany(table, key, keys, columns)),
+    afterCommit: (work) => tx.afterCommit(work),
   };
 }

@@ -2,15 +2,7 @@
 // accounts owe. For the operator's report. Kept by the roll-up job from what batches queued with their records.
 
 import { type Nano, toNano } from "../../base/money/money.ts";
-import {
-  allowLongStatements,
-  integer,
-  type Reader,
-  type Row,
-  text,
-  textOrNull,
-  type Tx,
-} from "../../store/db.ts";
+import { integer, type Reader, type Row, text, textOrNull, type Tx } from "../../store/db.ts";
 
 interface Charges {
   readonly promo: Nano;
@@ -63,13 +55,9 @@ export async function addToChargeHours(tx: Tx, charges: readonly ChargesAt[]): P
     await tx.run(UPSERT, [at, promo, paid, overrun]);
 }
 
-/** Before the sums are computed anew in the same transaction. Settlements wait until it is done. */
+/** Before the sums are computed anew in the same transaction, with an empty queue. */
 export async function clearChargeHours(tx: Tx): Promise<void> {
-  // Batches queue their charges in this table, so none can commit before this transaction does.
-  if (tx.kind === "postgres") await tx.run("lock table usage_pending in share row exclusive mode");
-  await tx.run("update usage_pending set charges = null where charges is not null");
   await tx.run("delete from charge_hour");
-  await allowLongStatements(tx);
 }
 
 /** A year has fewer than 9,000 hours, so all of them are read at once. The reader must be a snapshot. */

@@ -35,9 +35,14 @@ type EncodedHour = readonly [
   cost: string,
 ];
 
+/** Those of the keys of the models file. */
+export function credentialHoursOf(records: readonly UsageRecord[]): readonly CredentialHour[] {
+  return records.flatMap(hoursOf);
+}
+
 /** The column of usage_pending; null if no key of the models file was used. */
-export function encodeCredentialHours(records: readonly UsageRecord[]): string | null {
-  const hours = sumHours(records.flatMap(hoursOf));
+export function encodeCredentialHours(added: readonly CredentialHour[]): string | null {
+  const hours = sumHours(added);
   if (hours.length === 0) return null;
   const encoded = hours.map(({ at, provider, credential, calls, failures, cost }): EncodedHour => [
     at,

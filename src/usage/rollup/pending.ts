@@ -1,10 +1,86 @@
-// Reads what is queued for the roll-ups. The job empties the queue every few seconds, so a read scans few rows.
+// What is queued for the roll-ups. It owns the table usage_pending: one row per batch, written in the transaction of its records, so
+// that the roll-ups count each record exactly once and a settlement writes one more row whatever the number of accounts.
 
-import { type Reader, type Row, text, textOrNull } from "../../store/db.ts";
-import type { FailureCount } from "../provider-failures.ts";
-import { decodeDeltas, type RollupDelta } from "./rollup-delta.ts";
+import { newId } from "../../base/id.ts";
+import { type Column, type Reader, type Row, text, textOrNull, type Tx } from "../../store/db.ts";
+import { countFailures, type FailureCount } from "../provider-failures.ts";
+import type { UsageRecord } from "../usage.ts";
+import { type ChargesAt, encodeCharges, pendingCharges } from "./charge-hours.ts";
+import {
+  type CredentialHour,
+  credentialHoursOf,
+  encodeCredentialHours,
+  pendingCredentialHours,
+} from "./credential-hours.ts";
+import { decodeDeltas, encodeDeltas, type RollupDelta, rollupDeltas } from "./rollup-delta.ts";
 
 const ROWS_PER_STATEMENT = 200;
+
+/** What a row adds to the roll-ups. */
+export interface PendingUsage {
+  readonly deltas: readonly RollupDelta[];
+  readonly failures: readonly FailureCount[];
+  readonly charges: readonly ChargesAt[];
+  readonly credentialHours: readonly CredentialHour[];
+}
+
+export interface PendingRow extends PendingUsage {
+  /** Has the time of the write. */
+  readonly id: string;
+}
+
+export function pendingRowOf(
+  records: readonly UsageRecord[],
+  charges: readonly ChargesAt[],
+  now: number,
+): PendingRow {
+  return {
+    id: newId("req", now),
+    deltas: rollupDeltas(records),
+    failures: countFailures(records),
+    charges,
+    credentialHours: credentialHoursOf(records),
+  };
+}
+
+const COLUMNS: readonly Column[] = [
+  "id:text",
+  "deltas:text",
+  "failures:text",
+  "charges:text",
+  "credentials:text",
+];
+
+export function insertPending(tx: Tx, rows: readonly PendingRow[]): Promise<void> {
+  const values = rows.map(({ id, deltas, failures, charges, credentialHours }) => [
+    id,
+    encodeDeltas(deltas),
+    failures.length === 0 ? null : JSON.stringify(failures),
+    encodeCharges(charges),
+    encodeCredentialHours(credentialHours),
+  ]);
+  return tx.insertMany("usage_pending", COLUMNS, values);
+}
+
+export function toPendingRow(row: Row): PendingRow {
+  return {
+    id: text(row, "id"),
+    deltas: pendingDeltas(row),
+    failures: pendingFailures(row),
+    charges: pendingCharges(row),
+    credentialHours: pendingCredentialHours(row),
+  };
+}
+
+/** The sum of rows; the deltas of a key stay apart. */
+export function joinPending(rows: readonly PendingUsage[]): PendingUsage {
+  return {
+    deltas: rows.flatMap(({ deltas }) => deltas),
+    failures: rows.flatMap(({ failures }) => failures),
+    charges: rows.flatMap(({ charges }) => charges),
+    credentialHours: rows.flatMap(({ credentialHours }) => credentialHours),
+  };
+}
 
 /** The queued deltas of one account, or of all, in parts. */
 export async function* readPending(
@@ -37,12 +113,12 @@ export async function oldestPendingHour(reader: Reader, accountId: string): Prom
   return oldest;
 }
 
-export function pendingFailures(row: Row): readonly FailureCount[] {
+function pendingFailures(row: Row): readonly FailureCount[] {
   const failures = textOrNull(row, "failures");
-  // Safe because only `queueRollup` writes this column.
+  // Safe because only `insertPending` writes this column.
   return failures === null ? [] : (JSON.parse(failures) as readonly FailureCount[]);
 }
 
-export function pendingDeltas(row: Row): readonly RollupDelta[] {
+function pendingDeltas(row: Row): readonly RollupDelta[] {
   return decodeDeltas(text(row, "deltas"));
 }

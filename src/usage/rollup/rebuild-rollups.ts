@@ -2,10 +2,10 @@
 
 import { minIdAt } from "../../base/id.ts";
 import { DAY_MS } from "../../base/time.ts";
-import { allowLongStatements, text, type Tx } from "../../store/db.ts";
+import { text, type Tx } from "../../store/db.ts";
 import { selectUsageInOrder } from "../usage-of-account.ts";
 import { toUsageRecord } from "../usage.ts";
-import { addAllPending, limitLabels } from "./roll-up.ts";
+import { emptyQueue, limitLabels } from "./roll-up.ts";
 import { rollupDeltas } from "./rollup-delta.ts";
 import { addToRollups } from "./rollup-rows.ts";
 
@@ -13,10 +13,7 @@ const RECORDS_PER_STATEMENT = 500;
 
 /** From the start of a UTC day on. Settlements wait until it is done. */
 export async function rebuildRollups(tx: Tx, accountId: string, from: number): Promise<void> {
-  // Batches queue their deltas in this table, so none can commit before this transaction does.
-  if (tx.kind === "postgres") await tx.run("lock table usage_pending in share row exclusive mode");
-  await allowLongStatements(tx);
-  await addAllPending(tx);
+  await emptyQueue(tx);
   await tx.run("delete from usage_rollup where account_id = ? and at >= ?", [accountId, from]);
   // A call may have begun on the day before.
   for (let after = minIdAt("req", from - DAY_MS); ;) {

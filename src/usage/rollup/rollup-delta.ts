@@ -1,16 +1,9 @@
-// What a batch of usage records adds to the roll-ups. It owns the table usage_pending: one row per batch, written in the
-// transaction of the records, so that the roll-ups count each record exactly once and a settlement writes one more row
-// whatever the number of accounts.
+// What usage records add to the roll-ups.
 
-import { newId } from "../../base/id.ts";
 import { type Nano, toNano } from "../../base/money/money.ts";
 import { HOUR_MS } from "../../base/time.ts";
-import type { Column, Tx } from "../../store/db.ts";
 import { listPriceOf } from "../list-price.ts";
-import { countFailures } from "../provider-failures.ts";
 import type { UsageRecord } from "../usage.ts";
-import { type ChargesAt, encodeCharges } from "./charge-hours.ts";
-import { encodeCredentialHours } from "./credential-hours.ts";
 import { LATENCY_BUCKETS, latencyBucket } from "./latency-histogram.ts";
 
 /** Columns of usage_rollup that are counts; `COUNTS` of a delta are in this order. */
@@ -137,16 +130,29 @@ function deltaOf(
   record: UsageRecord,
   label: string,
 ): RollupDelta {
-  const at = hourOf(record);
-  const byok = record.byok ? 1 : 0;
   const { accountId, keyId, model, provider, api } = record;
-  const id = `${accountId} ${at} ${label} ${keyId} ${model} ${provider} ${api} ${byok}`;
+  const byok = record.byok ? 1 : 0;
+  const key = { accountId, at: hourOf(record), label, keyId, model, provider, api, byok } as const;
+  const id = idOf(key);
   const known = deltas.get(id);
   if (known !== undefined) return known;
-  const key = { accountId, at, label, keyId, model, provider, api, byok } as const;
   const delta = { key, ...emptySums() };
   deltas.set(id, delta);
   return delta;
+}
+
+function idOf({ accountId, at, label, keyId, model, provider, api, byok }: RollupKey): string {
+  return `${accountId} ${at} ${label} ${keyId} ${model} ${provider} ${api} ${byok}`;
+}
+
+/** Deltas by their keys; the first delta of a key becomes the sum. */
+export type MergedDeltas = Map<string, RollupDelta>;
+
+export function mergeDelta(merged: MergedDeltas, delta: RollupDelta): void {
+  const id = idOf(delta.key);
+  const known = merged.get(id);
+  if (known === undefined) merged.set(id, delta);
+  else addSums(known, delta);
 }
 
 function addRecord(delta: RollupDelta, record: UsageRecord): void {
@@ -173,30 +179,6 @@ function increment(counts: number[], index: number): void {
   counts[index] = (counts[index] ?? 0) + 1;
 }
 
-/** The id of a batch is that of its first record, which no other batch has. */
-export function queueRollup(
-  tx: Tx,
-  records: readonly UsageRecord[],
-  charges: readonly ChargesAt[],
-): Promise<void> {
-  const id = records[0]?.id ?? (charges[0] && newId("req", charges[0].at));
-  if (id === undefined) return Promise.resolve();
-  const deltas = JSON.stringify(rollupDeltas(records).map(encodeDelta));
-  const failures = countFailures(records);
-  const encodedFailures = failures.length === 0 ? null : JSON.stringify(failures);
-  return tx.insertMany("usage_pending", PENDING_COLUMNS, [
-    [id, deltas, encodedFailures, encodeCharges(charges), encodeCredentialHours(records)],
-  ]);
-}
-
-const PENDING_COLUMNS: readonly Column[] = [
-  "id:text",
-  "deltas:text",
-  "failures:text",
-  "charges:text",
-  "credentials:text",
-];
-
 // Short, because it is written with every batch: arrays instead of objects, and histograms without their zeros.
 type EncodedDelta = readonly [
   key: readonly [string, number, string, string, string, string, string, 0 | 1],
@@ -206,6 +188,10 @@ type EncodedDelta = readonly [
   latency: readonly number[],
   firstToken: readonly number[],
 ];
+
+export function encodeDeltas(deltas: readonly RollupDelta[]): string {
+  return JSON.stringify(deltas.map(encodeDelta));
+}
 
 function encodeDelta(delta: RollupDelta): EncodedDelta {
   const { accountId, at, label, keyId, model, provider, api, byok } = delta.key;
@@ -220,7 +206,7 @@ function encodeDelta(delta: RollupDelta): EncodedDelta {
 }
 
 export function decodeDeltas(text: string): readonly RollupDelta[] {
-  // Safe because only `queueRollup` writes this column.
+  // Safe because only `encodeDeltas` makes it.
   return (JSON.parse(text) as readonly EncodedDelta[]).map(
     ([
       [accountId, at, label, keyId, model, provider, api, byok],
