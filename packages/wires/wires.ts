@@ -20,6 +20,7 @@ export type {
 /** What APIs differ in beside their form: `API_TRAITS.messages.requiresOutputLimit`. */
 export { API_TRAITS, type ApiName, type ApiTraits } from "./src/api-traits.ts";
 export type { CutStream } from "./src/length-stop.ts";
+export { MODEL_KINDS } from "./src/relayed/relayed-endpoint.ts";
 /** Endpoints without a conversation: `RELAYED_ENDPOINTS.images.unitsMax(body)`. */
 export type {
   ModelKind,

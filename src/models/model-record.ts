@@ -30,6 +30,7 @@ const PRICE_NAMES: readonly (readonly [Meter, string])[] = [
   ["file_search", "file_search"],
   ["code_execution", "code_execution"],
   ["image_generation", "image_generation"],
+  ["megapixel", "megapixel"],
   ["audio_second", "audio_second"],
   ["character", "character"],
   ["search_unit", "search_unit"],
@@ -60,6 +61,7 @@ const Pricing = z
     speeds: z.record(z.string(), z.string()).optional(),
     regions: z.record(z.string(), z.string()).optional(),
     request_by_size: Prices.optional(),
+    image_by_size: Prices.optional(),
   })
   .catchall(Usd)
   .meta({
@@ -229,6 +231,7 @@ function toPricing(card: PriceCard): z.infer<typeof Pricing> {
     prices: usdPrices(tier.rates),
   }));
   const sizes = Object.entries(card.requestFees).map(([size, fee]) => [size, usdTextOfPico(fee)]);
+  const images = Object.entries(card.imageFees ?? {}).filter(([name]) => name === name.trim());
   // Separate from the prices, because one literal cannot have the type of a record with a catch-all.
   const extras = {
     ...(tiers.length > 0 ? { tiers } : {}),
@@ -236,6 +239,11 @@ function toPricing(card: PriceCard): z.infer<typeof Pricing> {
     ...factorsField("speeds", card.speeds),
     ...factorsField("regions", card.regions),
     ...(sizes.length > 0 ? { request_by_size: Object.fromEntries(sizes) } : {}),
+    ...(images.length > 0
+      ? {
+          image_by_size: Object.fromEntries(images.map(([name, fee]) => [name, usdTextOfPico(fee)])),
+        }
+      : {}),
   };
   return Object.assign<Record<string, string>, typeof extras>(
     { completion: "0", ...usdPrices(card.base) },

@@ -1,7 +1,7 @@
 // The operator's models file: models, prices and providers as JSON, documented in `docs/site/models.md`. Unknown keys are
 // rejected, so that a misspelled one is not ignored.
 
-import { FEE_METERS, RELAYED_APIS, TOKEN_METERS } from "@postern/wires";
+import { FEE_METERS, MODEL_KINDS, RELAYED_APIS, TOKEN_METERS } from "@postern/wires";
 import { z } from "zod";
 import { jsonErrorLine } from "../base/json-error-line.ts";
 import { picoPerUnit, ratioOf } from "./price-card.ts";
@@ -34,6 +34,13 @@ export const PricingEntry = z.strictObject({
   regions: Factors.optional(),
   once_per_call: z.array(z.enum(FEE_METERS)).optional(),
   request_fees: z.record(z.string(), Decimal).optional(),
+  image_fees: z
+    .strictObject({
+      usd: z.record(z.string(), z.record(z.string(), Decimal)),
+      default_size: z.string(),
+      default_quality: z.string(),
+    })
+    .optional(),
   from: z
     .string()
     .refine(
@@ -66,7 +73,7 @@ const ModelEntry = z.strictObject({
   id: z.string().regex(/^[a-z0-9][a-z0-9_-]*\/\S+$/, "must be `<provider>/<name>`"),
   name: z.string().min(1).optional(),
   title: z.string().min(1).optional(),
-  kind: z.enum(["chat", "embedding", "image", "rerank", "moderation"]).optional(),
+  kind: z.enum(MODEL_KINDS).optional(),
   aliases: z.array(z.string().min(1)).optional(),
   context_length: z.int().positive().nullable().optional(),
   max_output_tokens: z.int().positive().nullable().optional(),

@@ -5,6 +5,7 @@ import { FEE_METERS, type FeeMeter, type TokenMeter } from "@postern/wires";
 import { maxNano, nanoFromPico } from "../base/money/money.ts";
 import type { Nano, Pico } from "../base/money/money.ts";
 import {
+  feeOf,
   INPUT_METERS,
   factorNamed,
   OUTPUT_METERS,
@@ -25,6 +26,8 @@ export interface UsageBounds {
   /** The requested tier; standard and cheaper tiers may answer as well. "any" means the most expensive one. */
   readonly serviceTier?: string;
   readonly speed?: string;
+  /** The size and quality of the images; if unknown, the most expensive ones are assumed. */
+  readonly imageClass?: string | undefined;
   /** The region of inference; if unknown, the most expensive one is assumed. */
   readonly region?: string;
 }
@@ -191,7 +194,7 @@ function maxRatesOf(card: PriceCard): readonly MaxRates[] {
 }
 
 function feesBound(
-  { fees }: Omit<UsageBounds, "outputTokens">,
+  { fees, imageClass }: Omit<UsageBounds, "outputTokens">,
   card: PriceCard,
   rates: Rates,
   request: Pico,
@@ -200,7 +203,8 @@ function feesBound(
   if (fees === undefined) return sum;
   for (const meter of FEE_METERS) {
     const count = meter === "request" ? 0 : billedCount(card, meter, fees[meter] ?? 0);
-    if (count > 0) sum = add(sum, product(count, rateOf(rates, meter).unitPrice, ONE));
+    if (count === 0) continue;
+    sum = add(sum, product(count, feeOf(card, rates, meter, imageClass).unitPrice, ONE));
   }
   return sum;
 }

@@ -2,7 +2,7 @@
 // this one format.
 
 import type { FeeMeter, TokenMeter } from "@postern/wires";
-import type { Pico } from "../base/money/money.ts";
+import { maxNano, type Pico } from "../base/money/money.ts";
 import { DAY_MS, SECOND_MS } from "../base/time.ts";
 import type { Meter, PriceCard, Rates, Tier } from "./price.ts";
 import type { Ratio } from "./ratio.ts";
@@ -28,9 +28,19 @@ export interface Pricing {
   readonly regions?: Readonly<Record<string, Decimal>> | undefined;
   readonly once_per_call?: readonly FeeMeter[] | undefined;
   readonly request_fees?: Readonly<Record<string, Decimal>> | undefined;
+  readonly image_fees?: ImageFees | undefined;
   /** "2026-12-01" or "2026-12-01T16:00:00Z". */
   readonly from?: string | undefined;
   readonly hours?: PriceHours | undefined;
+}
+
+/** USD per image. What is not listed costs as much as the dearest. */
+export interface ImageFees {
+  /** By size or resolution, then by quality: `{"1k": {"low": "0.04", "medium": "0.06"}}`. */
+  readonly usd: Readonly<Record<string, Readonly<Record<string, Decimal>>>>;
+  /** Of a request that names none. */
+  readonly default_size: string;
+  readonly default_quality: string;
 }
 
 interface PriceHours {
@@ -73,7 +83,13 @@ export function cardAt(prices: readonly DatedCard[], at: number): PriceCard | un
 
 /** Throws if a decimal is invalid. */
 export function datedCard(pricing: Pricing): DatedCard {
-  const base = ratesOf(pricing.tokens, pricing.fees);
+  const imageFees = pricing.image_fees === undefined ? undefined : imageFeesOf(pricing.image_fees);
+  const base: Rates = {
+    ...ratesOf(pricing.tokens, pricing.fees),
+    ...(imageFees === undefined
+      ? {}
+      : { image_generation: Object.values(imageFees).reduce(maxNano, 0n) }),
+  };
   const tiers: Tier[] = (pricing.tiers ?? []).map((tier) => ({
     aboveInputTokens: tier.above_input_tokens,
     rates: { ...base, ...ratesOf(tier.tokens, undefined) },
@@ -86,11 +102,28 @@ export function datedCard(pricing: Pricing): DatedCard {
     regions: ratiosOf(pricing.regions),
     oncePerCall: pricing.once_per_call ?? [],
     requestFees: mapValues(pricing.request_fees, picoPerUnit),
+    ...(imageFees === undefined ? {} : { imageFees }),
   };
   const fromMs = pricing.from === undefined ? 0 : Date.parse(pricing.from);
   return pricing.hours === undefined
     ? { card, fromMs }
     : { card, fromMs, hours: hoursOf(pricing.hours) };
+}
+
+/** By `<size> <quality>`, where an absent part means the default. */
+function imageFeesOf({ usd, default_size, default_quality }: ImageFees): Record<string, Pico> {
+  const nameOf = (name: string, otherwise: string): readonly string[] =>
+    name.toLowerCase() === otherwise.toLowerCase() ? [name, ""] : [name];
+  const fees = Object.entries(usd).flatMap(([size, byQuality]) =>
+    Object.entries(byQuality).flatMap(([quality, fee]) =>
+      nameOf(size, default_size).flatMap((sizeName) =>
+        nameOf(quality, default_quality).map(
+          (qualityName) => [`${sizeName} ${qualityName}`, fee] as const,
+        ),
+      ),
+    ),
+  );
+  return mapValues(Object.fromEntries(fees), picoPerUnit);
 }
 
 /** USD per million tokens → pico-USD per token, rounded up. */

@@ -85,6 +85,7 @@ function flatten(steps: readonly Pricing[]): ReadonlyMap<string, string> {
     add(step.speeds, " speed");
     add(step.regions, " region");
     add(step.request_fees, " request");
+    for (const [size, fees] of Object.entries(step.image_fees?.usd ?? {})) add(fees, ` of ${size}`);
     for (const tier of step.tiers ?? []) add(tier.tokens, ` above ${tier.above_input_tokens}`);
   }
   return prices;

@@ -23,6 +23,7 @@ export function applyPriceRules(
 function applyRule(rule: PriceRule, card: PriceCard): PriceCard {
   const fallbackRates = ratesOf(rule.tokens ?? {}, rule.fees);
   return {
+    ...card,
     base: fillRates(card.base, rule, fallbackRates),
     tiers: card.tiers.map((tier) => ({
       ...tier,

@@ -39,6 +39,8 @@ export interface PriceCard {
   readonly oncePerCall: readonly FeeMeter[];
   /** The request fee by the search size, which is reported as the service tier; without a size the `request` rate. */
   readonly requestFees: Readonly<Record<string, Pico>>;
+  /** Of an image, by its size and quality. `image_generation` is the highest of them: what is not listed costs it. */
+  readonly imageFees?: Readonly<Record<string, Pico>> | undefined;
 }
 
 export interface PriceLine {
@@ -145,6 +147,20 @@ export function rateOf(
   return { unitPrice, isEstimated: !SAFE_FALLBACKS.has(meter) };
 }
 
+/** The list price of a meter, of an image by its size and quality. */
+export function feeOf(
+  { imageFees }: PriceCard,
+  rates: Rates,
+  meter: Meter,
+  imageClass: string | undefined,
+): ReturnType<typeof rateOf> {
+  const unitPrice =
+    meter === "image_generation" && imageFees !== undefined && imageClass !== undefined
+      ? fieldOf(imageFees, imageClass)
+      : undefined;
+  return unitPrice === undefined ? rateOf(rates, meter) : { unitPrice, isEstimated: false };
+}
+
 interface UsagePart {
   readonly usage: Usage;
   readonly card: PriceCard;
@@ -175,7 +191,7 @@ function pricePart(part: UsagePart, lines: PriceLine[], missingPrices: Set<strin
     const { unitPrice, isEstimated } =
       meter === "request"
         ? { unitPrice: requestFee(card, rates, usage.serviceTier), isEstimated: false }
-        : rateOf(rates, meter);
+        : feeOf(card, rates, meter, usage.imageClass);
     if (isEstimated) missingPrices.add(meter);
     const factor = isFee ? ONE : multiplier;
     const exact = product(count, unitPrice, factor);
@@ -265,10 +281,14 @@ export function factorNamed(
   return Object.hasOwn(table, key) ? (table[key] ?? ONE) : ONE;
 }
 
+function fieldOf(table: Readonly<Record<string, Pico>>, name: string): Pico | undefined {
+  return Object.hasOwn(table, name) ? table[name] : undefined;
+}
+
 function requestFee(card: PriceCard, rates: Rates, size: string | undefined): Pico {
   const key = (size ?? "").toLowerCase();
   return (
-    (Object.hasOwn(card.requestFees, key) ? card.requestFees[key] : undefined) ??
+    fieldOf(card.requestFees, key) ??
     rates.request ??
     0n
   );

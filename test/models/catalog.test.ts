@@ -96,8 +96,8 @@ describe("catalog", () => {
   });
 
   test("Gemini image models use the gemini wire, which reports image tokens separately", () => {
-    for (const { id, wires } of catalog.models.filter(({ id }) => /^google\/.*-image/.test(id)))
-      expect([id, wires]).toEqual([id, ["gemini", "images"]]);
+    for (const { id, wires } of catalog.models.filter(({ id }) => /^google\/.*-(image|banana)/.test(id)))
+      expect([id, wires]).toEqual([id, ["gemini", "images", "image_edits"]]);
   });
 
   test("ids are unique, start with their provider, and are sorted", () => {
@@ -233,6 +233,8 @@ describe("catalog", () => {
       "sim/embed",
       "sim/image",
       "sim/image-each",
+      "sim/image-each-pixel",
+      "sim/image-each-size",
       "sim/moderation",
       "sim/reason",
       "sim/rerank",
@@ -245,7 +247,7 @@ describe("catalog", () => {
     ]);
     for (const entry of simulated)
       expect([entry.simulated, entry.title.startsWith("Simulator")]).toEqual([true, true]);
-    expect(catalog.models.filter((entry) => entry.simulated)).toHaveLength(14);
+    expect(catalog.models.filter((entry) => entry.simulated)).toHaveLength(16);
   });
 });
 

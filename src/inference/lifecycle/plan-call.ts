@@ -54,6 +54,7 @@ export function planCall(
       modelIdOf: (name) => answeredModelId(catalog, candidate, name),
       toPublicError: (fault) => publicErrorFor(input, fault),
       files: files?.files,
+      formFiles: input.files,
       isStrict: isStrict(sent.request.json, input.headers),
       isLossy: readLossy(sent.request.json, input.headers),
       adjustments: {
@@ -101,7 +102,7 @@ export function attemptRequestFor(
     wire: plan.wire,
     path: plan.path,
     body: plan.body,
-    files: input.files,
+    files: plan.isForm === false ? undefined : input.files,
     stream: request.stream,
     sendsBytes: plan.relayedStream?.sent === "bytes",
     isStreamOptional: plan.relayedStream !== undefined,

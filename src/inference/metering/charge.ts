@@ -15,7 +15,7 @@ import { billedFees } from "./tool-terms.ts";
 
 /** More tool uses than this in one call are implausible. Meters that count no uses are exempt. */
 const FEE_COUNT_MAX = 1_000;
-const NOT_USES: ReadonlySet<string> = new Set(["audio_second", "character"]);
+const NOT_USES: ReadonlySet<string> = new Set(["audio_second", "character", "megapixel"]);
 
 export interface UsageCharge {
   readonly usage: Usage;

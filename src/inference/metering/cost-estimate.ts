@@ -29,7 +29,7 @@ import {
 import { inputBound, audioSecondsBound } from "./input-bound.ts";
 import { otherModelsCost } from "./other-models-cost.ts";
 import { type PlausibleUsage, plausibleUsage } from "./plausible-usage.ts";
-import { outputLimitOf, pricedUnits, textBounds, withSentOutput } from "./priced-units.ts";
+import { imageClassOf, outputLimitOf, pricedUnits, textBounds, withSentOutput } from "./priced-units.ts";
 import {
   heldFees,
   rejectUnknownContainers,
@@ -208,7 +208,11 @@ function estimateCall(
     ? audioSecondsBound(commonForm(request), limits.input)
     : 0;
   const units = pricedUnits(request, cards, provider);
-  const bounds = priceBounds(request, { inputTokens, repeatedTokens }, { quirk, seconds, units });
+  const imageClass = imageClassOf(request);
+  const bounds = {
+    ...priceBounds(request, { inputTokens, repeatedTokens }, { quirk, seconds, units }),
+    ...(imageClass === undefined ? {} : { imageClass }),
+  };
   const bound = costBound(bounds, cards);
   // Reasoning that no limit covers may occur in each turn of a call whose tools the gateway runs.
   const runs = !context.byok && usesGatewayTools(original, model) ? reads.calls + 1 : 1;

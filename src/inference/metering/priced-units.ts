@@ -31,6 +31,11 @@ export function withSentOutput<T extends Bounded>(
     : request;
 }
 
+/** The size and quality that the price of an image can depend on. */
+export function imageClassOf({ api, json }: Bounded): string | undefined {
+  return API_TRAITS[api].relayed?.imageClass?.(json);
+}
+
 /** The units that the model has a price for. Other models of the endpoint are priced by token. */
 export function pricedUnits(
   { api, json }: Bounded,

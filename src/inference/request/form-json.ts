@@ -71,7 +71,11 @@ export function formOfJson(
 
 function entryValue(value: unknown, files: readonly FormFile[]): string | FormFile {
   if (typeof value === "string") return value;
+  return fileOf(value, files) ?? JSON.stringify(value);
+}
+
+/** The file that a member of a form's JSON stands for. */
+export function fileOf(value: unknown, files: readonly FormFile[]): FormFile | undefined {
   const position = isObject(value) ? value[POSITION] : undefined;
-  const file = typeof position === "number" ? files[position] : undefined;
-  return file ?? JSON.stringify(value);
+  return typeof position === "number" ? files[position] : undefined;
 }

@@ -15,6 +15,7 @@ import {
 import { errorBody } from "../../base/error-body.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
 import { SECOND_MS } from "../../base/time.ts";
+import { fileOf } from "../request/form-json.ts";
 import { guardedJson } from "../shared-account/guarded-json.ts";
 import { withoutUnsafeLabels } from "../shared-account/reject-references.ts";
 import { rejectUnknownTools } from "../shared-account/reject-unknown-tools.ts";
@@ -93,7 +94,7 @@ interface Translated {
 }
 
 function translatedPlan(
-  { request, candidate, now }: PlanInput,
+  { request, candidate, now, formFiles = [] }: PlanInput,
   { endpoint, translation, context }: Translated,
 ): TransportPlan {
   const dropped = [...translation.dropped(request.json)];
@@ -101,12 +102,18 @@ function translatedPlan(
   return {
     wire: translation.wire,
     path: translation.pathOf(candidate.upstreamName),
-    body: JSON.stringify(translation.write(request.json)),
+    body: JSON.stringify(
+      translation.write(request.json, {
+        upstreamName: candidate.upstreamName,
+        fileOf: (member) => fileOf(member, formFiles),
+      }),
+    ),
+    isForm: false,
     dropped,
     readUsage: (reply) =>
       translation.readUsage === undefined
         ? endpoint.readUsage(reply, context)
-        : translation.readUsage(reply),
+        : translation.readUsage(reply, context),
     writeReply: ({ json }, usage = NO_USAGE, costUsd) => {
       const reply =
         translation.read?.(json, Math.floor(now / SECOND_MS), usage) ??

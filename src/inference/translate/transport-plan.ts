@@ -14,6 +14,7 @@ import {
 import type { PublicError } from "../../base/error-body.ts";
 import type { Fault } from "../../base/fault.ts";
 import type { JsonObject } from "../../base/json.ts";
+import type { FormFile } from "../../http/request/multipart-body.ts";
 import type { UpstreamWire } from "../providers/providers.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
 import type { Candidate } from "../routing/candidates.ts";
@@ -26,6 +27,8 @@ export interface TransportPlan {
   /** The path below the provider's base URL, for a wire that names the model and the operation there. */
   readonly path: string | undefined;
   readonly body: string;
+  /** False if a request that came as a form is sent as JSON. */
+  readonly isForm?: false;
   /** A beta of Anthropic's API that the translated request uses. */
   readonly beta?: string | undefined;
   /** The request fields that were dropped, by path. */
@@ -96,6 +99,8 @@ export interface PlanInput {
   readonly adjustments: RequestAdjustments;
   /** By their URL, if the gateway fetched files for the candidate's provider. */
   readonly files?: FetchedFiles | undefined;
+  /** Of the request, if it is a form. */
+  readonly formFiles?: readonly FormFile[] | undefined;
   /** The caller wants a 400 instead of a dropped field. */
   readonly isStrict: boolean;
   /** Whether losses that change the reply are dropped, too. */

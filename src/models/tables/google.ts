@@ -67,12 +67,12 @@ export const GOOGLE_FACTS: readonly FactRule[] = [
   },
   {
     providers: GOOGLE_HOSTS,
-    match: /^gemini-(2\.5-flash|3.*)-image/,
+    match: /^gemini-((2\.5-flash|3.*)-image|nano-banana)/,
     input: ["text", "image"],
     output: ["text", "image"],
     supported: [],
     // Google's OpenAI-compatible API does not report which tokens were images.
-    wires: ["gemini", "images"],
+    wires: ["gemini", "images", "image_edits"],
     source: MODELS_URL,
     checked: null,
   },

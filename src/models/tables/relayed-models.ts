@@ -1,6 +1,7 @@
 // Models of endpoints without a conversation: images, audio, rerank and moderation. The price lists have some of them, without an
 // endpoint.
 
+import type { FeeMeter } from "@postern/wires";
 import type { FactRule, SupplementalModel } from "../model-facts.ts";
 import type { TokenPrices } from "../price-card.ts";
 
@@ -10,10 +11,19 @@ const OPENAI_MODERATION = "https://developers.openai.com/api/docs/guides/moderat
 const OPENAI_MODELS = "https://developers.openai.com/api/docs/models";
 /** OpenAI's own page of the model states one price for audio and text, which is lower. */
 const LISTED_AUDIO = "genai-prices 0.2.3";
-/** The providers' own price pages could not be read on that day, so these are the pages that were. */
-const COHERE_PRICING = "https://developer.puter.com/tutorials/cohere-api-pricing/ (June 2026)";
-const COSTS = "https://www.getmaxim.ai/bifrost/llm-cost-calculator/provider";
 const VERCEL_MODELS = "https://vercel.com/ai-gateway/models";
+
+/** The provider's own page could not be read on that day. LiteLLM's table was, and names the page that it read. */
+function listedBy(page: string): string {
+  return `LiteLLM 1.110.2, which names ${page}`;
+}
+
+const COHERE_RERANK_5 = listedBy("https://cohere.com/blog/rerank-5");
+const VOYAGE_PRICING = listedBy("https://docs.voyageai.com/docs/pricing");
+const JINA_MODELS = listedBy("https://api.jina.ai/v1/models");
+const XAI_MODELS_PAGE = listedBy("https://docs.x.ai/docs/models");
+const OPENAI_PRICES = listedBy("https://developers.openai.com/api/docs/pricing");
+const LITELLM = "LiteLLM 1.110.2, which names no page";
 
 function facts(provider: string, match: RegExp, known: Partial<FactRule>): FactRule {
   return {
@@ -26,6 +36,7 @@ function facts(provider: string, match: RegExp, known: Partial<FactRule>): FactR
   };
 }
 
+const MADE_IMAGES: Partial<FactRule> = { output: ["image"], wires: ["images"], context: 10_000 };
 const WHISPER: Partial<FactRule> = { input: ["audio", "text"], context: 65_536 };
 
 export const RELAYED_FACTS: readonly FactRule[] = [
@@ -50,7 +61,7 @@ export const RELAYED_FACTS: readonly FactRule[] = [
       wires: ["speech"],
       context: 4_096,
     }),
-    facts(provider, /^gpt-4o(-mini)?-transcribe/, {
+    facts(provider, /^gpt-(4o-(mini-)?)?transcribe/, {
       input: ["audio", "text"],
       wires: ["transcriptions"],
       context: 16_000,
@@ -65,13 +76,20 @@ export const RELAYED_FACTS: readonly FactRule[] = [
     wires: ["decisions"],
     context: 1_050_000,
   }),
-  facts("xai", /^grok-imagine-image$/, {
+  facts("xai", /^grok-imagine-image(-2\.0)?$/, {
     output: ["image"],
     wires: ["images"],
     context: 32_000,
   }),
+  facts("together", /^black-forest-labs\//, MADE_IMAGES),
+  facts("fireworks", /^flux-/, MADE_IMAGES),
+  facts("bedrock", /^stability\./, MADE_IMAGES),
+  facts("groq", /^canopylabs\/orpheus/, { output: ["audio"], wires: ["speech"], context: 4_000 }),
   facts("cohere", /^rerank-/, { wires: ["rerank"], context: 32_000 }),
+  facts("bedrock", /^(cohere|amazon)\.rerank-/, { wires: ["rerank"], context: 32_000 }),
+  facts("fireworks", /qwen3-reranker/, { wires: ["rerank"], context: 40_960 }),
   facts("jina", /^jina-reranker-/, { wires: ["rerank"], context: 10_240 }),
+  facts("jina", /^jina-reranker-v3\.5$/, { wires: ["rerank"], context: 131_072 }),
   facts("voyage", /^rerank-/, { wires: ["rerank"], context: 32_000 }),
 ];
 
@@ -81,19 +99,8 @@ function perToken(model: Own, tokens: TokenPrices): SupplementalModel {
   return { ...model, pricing: [{ tokens }], checked: CHECKED_ON };
 }
 
-function perSearch(name: string, title: string, usd: string): SupplementalModel {
-  return {
-    provider: "cohere",
-    name,
-    title,
-    kind: "rerank",
-    pricing: [{ tokens: { input: "0", output: "0" }, fees: { search_unit: usd } }],
-    source: COHERE_PRICING,
-    checked: CHECKED_ON,
-  };
-}
-
-function perUnit(model: Own, fee: "audio_second" | "character", usd: string): SupplementalModel {
+/** Priced by unit alone. */
+function perUnit(model: Own, fee: FeeMeter, usd: string): SupplementalModel {
   const pricing = [{ tokens: { input: "0", output: "0" }, fees: { [fee]: usd } }];
   return { ...model, pricing, checked: CHECKED_ON };
 }
@@ -134,6 +141,33 @@ const AUDIO_MODELS: readonly SupplementalModel[] = [
       { input: "0.6", output: "12", output_audio: "12" },
     ),
   ]),
+  ...[
+    ["canopylabs/orpheus-v1-english", "Orpheus English", "0.000022"],
+    ["canopylabs/orpheus-arabic-saudi", "Orpheus Arabic", "0.00004"],
+  ].map(([name = "", title = "", usd = ""]) =>
+    perUnit(
+      {
+        provider: "groq",
+        name,
+        title,
+        kind: "speech",
+        source: listedBy("https://console.groq.com/docs/models"),
+      },
+      "character",
+      usd,
+    ),
+  ),
+  perUnit(
+    {
+      provider: "openai",
+      name: "gpt-transcribe",
+      title: "GPT Transcribe",
+      kind: "transcription",
+      source: OPENAI_PRICES,
+    },
+    "audio_second",
+    "0.000075",
+  ),
   perUnit(
     {
       provider: "openai",
@@ -227,6 +261,8 @@ const OPENAI_IMAGE_MODELS: readonly (readonly [
   tokens: TokenPrices,
   snapshot?: string,
 ])[] = [
+  ["gpt-image-2.6-sunburst", "GPT Image 2.6 Sunburst", GPT_IMAGE_2],
+  ["gpt-image-2.6-flare", "GPT Image 2.6 Flare", GPT_IMAGE_2],
   ["gpt-image-2.5-sunburst", "GPT Image 2.5 Sunburst", GPT_IMAGE_2, "2026-09-08"],
   ["gpt-image-2.5-flare", "GPT Image 2.5 Flare", GPT_IMAGE_2, "2026-09-08"],
   ["gpt-image-2", "GPT Image 2", GPT_IMAGE_2, "2026-04-21"],
@@ -246,6 +282,67 @@ const OPENAI_IMAGE_MODELS: readonly (readonly [
     "GPT Image 1 Mini",
     { input: "2", cache_read: "0.2", input_image: "2.5", output: "8", output_image: "8" },
   ],
+];
+
+type Listed = readonly (readonly [
+  provider: string,
+  name: string,
+  title: string,
+  usd: string,
+  source: string,
+])[];
+
+const BEDROCK_CARD = listedBy("https://docs.aws.amazon.com (model card of Cohere Rerank 3.5)");
+
+/** USD per search. */
+const RERANK_BY_SEARCH: Listed = [
+  ["cohere", "rerank-v4.0-pro", "Rerank 4 Pro", "0.0025", listedBy("https://cohere.com/pricing")],
+  ["cohere", "rerank-v4.0-fast", "Rerank 4 Fast", "0.002", listedBy("https://cohere.com/pricing")],
+  ["cohere", "rerank-v3.5", "Rerank 3.5", "0.002", LITELLM],
+  ["bedrock", "cohere.rerank-v3-5:0", "Cohere Rerank 3.5", "0.002", BEDROCK_CARD],
+  ["bedrock", "amazon.rerank-v1:0", "Amazon Rerank 1", "0.001", LITELLM],
+];
+
+/** USD per million tokens. */
+const RERANK_BY_TOKEN: Listed = [
+  ["cohere", "rerank-v5.0-pro", "Rerank 5 Pro", "0.05", COHERE_RERANK_5],
+  ["cohere", "rerank-v5.0-fast", "Rerank 5 Fast", "0.02", COHERE_RERANK_5],
+  ["voyage", "rerank-3", "Voyage Rerank 3", "0.05", VOYAGE_PRICING],
+  ["voyage", "rerank-3-lite", "Voyage Rerank 3 Lite", "0.02", VOYAGE_PRICING],
+  ["voyage", "rerank-2.5", "Voyage Rerank 2.5", "0.05", `${VERCEL_MODELS}/rerank-2.5.md`],
+  [
+    "voyage",
+    "rerank-2.5-lite",
+    "Voyage Rerank 2.5 Lite",
+    "0.02",
+    `${VERCEL_MODELS}/rerank-2.5-lite.md`,
+  ],
+  ["jina", "jina-reranker-v3.5", "Jina Reranker 3.5", "0.05", JINA_MODELS],
+  ["jina", "jina-reranker-m0", "Jina Reranker m0", "0.05", JINA_MODELS],
+  [
+    "jina",
+    "jina-reranker-v2-base-multilingual",
+    "Jina Reranker 2 Multilingual",
+    "0.05",
+    JINA_MODELS,
+  ],
+  [
+    "fireworks",
+    "accounts/fireworks/models/qwen3-reranker-8b",
+    "Qwen3 Reranker 8B",
+    "0.2",
+    listedBy("https://api.fireworks.ai/v1/serverless/models"),
+  ],
+];
+
+/** USD per image. At Fireworks, of 4 and 28 steps at the listed price of a step. */
+const IMAGES_EACH: Listed = [
+  ["xai", "grok-imagine-image", "Grok Imagine Image", "0.02", XAI_MODELS_PAGE],
+  ["fireworks", "flux-1-schnell-fp8", "FLUX.1 Schnell", "0.0014", LITELLM],
+  ["fireworks", "flux-1-dev-fp8", "FLUX.1 Dev", "0.014", LITELLM],
+  ["bedrock", "stability.stable-image-core-v1:1", "Stable Image Core", "0.04", LITELLM],
+  ["bedrock", "stability.sd3-5-large-v1:0", "Stable Diffusion 3.5 Large", "0.08", LITELLM],
+  ["bedrock", "stability.stable-image-ultra-v1:1", "Stable Image Ultra", "0.14", LITELLM],
 ];
 
 export const RELAYED_MODELS: readonly SupplementalModel[] = [
@@ -276,8 +373,6 @@ export const RELAYED_MODELS: readonly SupplementalModel[] = [
     },
     { input: "0", output: "0" },
   ),
-  perSearch("rerank-v4.0-pro", "Rerank 4 Pro", "0.0025"),
-  perSearch("rerank-v4.0-fast", "Rerank 4 Fast", "0.002"),
   perToken(
     {
       provider: "openai",
@@ -288,71 +383,55 @@ export const RELAYED_MODELS: readonly SupplementalModel[] = [
     },
     { input: "0.1", output: "0" },
   ),
-  ...(
-    [
-      [
-        "cohere",
-        "rerank-v5.0-pro",
-        "Rerank 5 Pro",
-        "0.05",
-        `${COSTS}/cohere/model/rerank-v5.0-pro.md`,
-      ],
-      [
-        "cohere",
-        "rerank-v5.0-fast",
-        "Rerank 5 Fast",
-        "0.02",
-        "https://openrouter.ai/models/cohere/rerank-5-fast-20261028",
-      ],
-      ["voyage", "rerank-3", "Voyage Rerank 3", "0.05", `${COSTS}/voyage/model/rerank-3.md`],
-      [
-        "voyage",
-        "rerank-3-lite",
-        "Voyage Rerank 3 Lite",
-        "0.02",
-        `${COSTS}/voyage/model/rerank-3-lite.md`,
-      ],
-    ] as const
-  ).map(([provider, name, title, input, source]) =>
+  ...RERANK_BY_SEARCH.map(([provider, name, title, usd, source]) =>
+    perUnit({ provider, name, title, kind: "rerank", source }, "search_unit", usd),
+  ),
+  ...RERANK_BY_TOKEN.map(([provider, name, title, input, source]) =>
     perToken({ provider, name, title, kind: "rerank", source }, { input, output: "0" }),
+  ),
+  ...IMAGES_EACH.map(([provider, name, title, usd, source]) =>
+    perUnit({ provider, name, title, kind: "image", source }, "image_generation", usd),
+  ),
+  perUnit(
+    {
+      provider: "together",
+      name: "black-forest-labs/FLUX.1-schnell",
+      title: "FLUX.1 Schnell",
+      kind: "image",
+      source: "https://www.workflowlab.dev/cost/flux-schnell-together (May 2026)",
+    },
+    "megapixel",
+    "0.0027",
   ),
   {
     provider: "xai",
-    name: "grok-imagine-image",
-    title: "Grok Imagine Image",
+    name: "grok-imagine-image-2.0",
+    title: "Grok Imagine Image 2.0",
     kind: "image",
-    pricing: [{ tokens: { input: "0", output: "0" }, fees: { image_generation: "0.02" } }],
-    source: "https://docs.crazyrouter.com/en/images/grok",
+    pricing: [
+      {
+        tokens: { input: "0", output: "0" },
+        image_fees: {
+          usd: { "1k": { low: "0.04", medium: "0.06" }, "2k": { low: "0.06", medium: "0.08" } },
+          default_size: "1k",
+          // xAI chooses the quality where a request names none, and states what it billed.
+          default_quality: "medium",
+        },
+      },
+    ],
+    source: `${XAI_MODELS_PAGE}; medium at https://docs.apiyi.com (grok-imagine-image-official)`,
     checked: CHECKED_ON,
   },
-  perToken(
-    {
-      provider: "jina",
-      name: "jina-reranker-m0",
-      title: "Jina Reranker m0",
-      kind: "rerank",
-      source: `${COSTS}/jina_ai/model/jina-reranker-m0.md`,
-    },
-    { input: "0.05", output: "0" },
-  ),
-  perToken(
-    {
-      provider: "voyage",
-      name: "rerank-2.5",
-      title: "Voyage Rerank 2.5",
-      kind: "rerank",
-      source: `${VERCEL_MODELS}/rerank-2.5.md`,
-    },
-    { input: "0.05", output: "0" },
-  ),
-  perToken(
-    {
-      provider: "voyage",
-      name: "rerank-2.5-lite",
-      title: "Voyage Rerank 2.5 Lite",
-      kind: "rerank",
-      source: `${VERCEL_MODELS}/rerank-2.5-lite.md`,
-    },
-    { input: "0.02", output: "0" },
+  ...["google", "vertex"].map((provider) =>
+    perToken(
+      {
+        provider,
+        name: "gemini-nano-banana-2.1",
+        title: "Gemini Nano Banana 2.1",
+        released: "2026-10-06",
+        source: "genai-prices 0.2.3 and https://github.com/BerriAI/litellm/discussions/44983",
+      },
+      { input: "1.5", output: "7.5", output_image: "30" },
+    ),
   ),
 ];

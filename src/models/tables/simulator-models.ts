@@ -45,6 +45,28 @@ export const SIMULATOR_MODELS: readonly SupplementalModel[] = [
     pricing: [{ tokens: { input: "0", output: "0" }, fees: { image_generation: "0.02" } }],
   },
   {
+    ...simulatedModel("image-each-size", "Simulator: images with a price by size", PRICES),
+    kind: "image",
+    pricing: [
+      {
+        tokens: { input: "0", output: "0" },
+        image_fees: {
+          usd: {
+            "1024x1024": { low: "0.01", medium: "0.02", high: "0.04" },
+            "1536x1024": { low: "0.02", medium: "0.03", high: "0.06" },
+          },
+          default_size: "1024x1024",
+          default_quality: "medium",
+        },
+      },
+    ],
+  },
+  {
+    ...simulatedModel("image-each-pixel", "Simulator: images with a price by pixel", PRICES),
+    kind: "image",
+    pricing: [{ tokens: { input: "0", output: "0" }, fees: { megapixel: "0.01" } }],
+  },
+  {
     ...simulatedModel("speech", "Simulator: speech with a price per character", PRICES),
     kind: "speech",
     pricing: [{ tokens: { input: "0", output: "0" }, fees: { character: "0.000015" } }],

@@ -112,6 +112,23 @@ describe.each(STORE_KINDS)("endpoints without a conversation, on %s", (store) =>
     ]);
   });
 
+  test.each([
+    ["sim/image-each-size", {}, 20_000_000n],
+    ["sim/image-each-size", { size: "1536x1024", quality: "high", n: 2 }, 120_000_000n],
+    ["sim/image-each-size", { size: "auto", quality: "low" }, 10_000_000n],
+    // What the price list does not name costs as much as the dearest.
+    ["sim/image-each-size", { size: "3840x2160", quality: "low" }, 60_000_000n],
+    ["sim/image-each-pixel", { n: 3 }, 31_457_280n],
+    ["sim/image-each-pixel", { size: "500x1000" }, 5_000_000n],
+  ])("images of %s with %j cost what was held", async (model, more, cost) => {
+    const body = { ...IMAGE, model, ...more };
+    const quoted = await post(gateway, account, "/v1/quote?api=images", body);
+    const { cost_usd_max: most } = (await quoted.json()) as { cost_usd_max: string };
+    const { paid, record } = await call(PATHS.images, body);
+    expect([paid, Math.round(Number(most) * 1e9)]).toEqual([cost, Number(cost)]);
+    expect(record).toMatchObject({ outcome: "completed", cost: Number(cost), exact: 1 });
+  });
+
   test("an edit costs the images that it reads, as a form and as JSON", async () => {
     const form = new FormData();
     for (const [name, value] of Object.entries({ ...IMAGE, quality: "low", n: "2" }))
@@ -301,7 +318,8 @@ describe.each(STORE_KINDS)("endpoints without a conversation, on %s", (store) =>
     const cases = fc.record({
       n: fc.integer({ min: 1, max: 10 }),
       quality: fc.constantFrom("low", "medium", "high", "auto"),
-      size: fc.constantFrom("auto", "1024x1024", "1536x1024"),
+      size: fc.constantFrom("auto", "1024x1024", "1536x1024", "640x640"),
+      model: fc.constantFrom("sim/image", "sim/image-each-size", "sim/image-each-pixel"),
     });
     await fc.assert(
       fc.asyncProperty(cases, async (more) => {
@@ -324,6 +342,7 @@ test.each([
   [PATHS.images, { ...IMAGE, n: 11 }, "n"],
   [PATHS.images, { ...IMAGE, size: "9000x9000" }, "size"],
   [PATHS.images, { ...IMAGE, size: "large" }, "size"],
+  [PATHS.images, { ...IMAGE, size: "0x1024" }, "size"],
   [PATHS.images, { ...IMAGE, stream: true, n: 2 }, "n"],
   [PATHS.images, { ...IMAGE, partial_images: 4 }, "partial_images"],
   [PATHS.edits, IMAGE, "image"],
@@ -381,7 +400,7 @@ describe("a provider's own account", () => {
     await provider?.stop();
   });
 
-  async function send(prefix: string, reply: RawReply, path: string, body: Json) {
+  async function send(prefix: string, reply: RawReply, path: string, body: Json | FormData) {
     return sendWith(undefined, prefix, reply, { path, body });
   }
 
@@ -389,7 +408,7 @@ describe("a provider's own account", () => {
     models: Json | undefined,
     prefix: string,
     reply: RawReply,
-    { path, body }: { readonly path: string; readonly body: Json },
+    { path, body }: { readonly path: string; readonly body: Json | FormData },
   ) {
     const started = await startRawProvider(() => reply);
     provider = started;
@@ -475,6 +494,166 @@ describe("a provider's own account", () => {
     const { response, sent, text, paid } = await send("GOOGLE", { body: "{}" }, PATHS.images, body);
     expect([response.status, sent, paid]).toEqual([400, undefined, 0n]);
     expect(errorOf(JSON.parse(text))["param"]).toBe(param);
+  });
+
+  const png = new File([new Uint8Array([137, 80, 78, 71])], "a.png", { type: "image/png" });
+  const asForm = (): FormData => {
+    const form = new FormData();
+    form.append("model", "google/gemini-nano-banana-2.1");
+    form.append("image", png);
+    form.append("prompt", "make it night");
+    return form;
+  };
+  test.each<[string, () => Json | FormData]>([
+    ["a form", asForm],
+    [
+      "JSON",
+      () => ({
+        model: "google/gemini-nano-banana-2.1",
+        prompt: "make it night",
+        images: [{ image_url: "data:image/png;base64,iVBORw==" }],
+      }),
+    ],
+  ])("of Google edits the image of %s", async (_, body) => {
+    const image = { inlineData: { mimeType: "image/png", data: "AAAA" } };
+    const candidates = [{ content: { role: "model", parts: [image] }, finishReason: "STOP" }];
+    const usageMetadata = {
+      promptTokenCount: 270,
+      candidatesTokenCount: 1_120,
+      totalTokenCount: 1_390,
+      candidatesTokensDetails: [{ modality: "IMAGE", tokenCount: 1_120 }],
+    };
+    const reply = { body: JSON.stringify({ candidates, usageMetadata }) };
+    const { sent, paid, text } = await send("GOOGLE", reply, PATHS.edits, body());
+    expect(sent?.path).toBe("/models/gemini-nano-banana-2.1:generateContent");
+    expect(JSON.parse(sent?.body ?? "").contents).toEqual([
+      {
+        role: "user",
+        parts: [
+          { inlineData: { mimeType: "image/png", data: "iVBORw==" } },
+          { text: "make it night" },
+        ],
+      },
+    ]);
+    expect(paid).toBe(270n * 1_500n + 1_120n * 30_000n);
+    expect(JSON.parse(text)).toMatchObject({ data: [{ b64_json: "AAAA" }] });
+  });
+
+  test.each([
+    [{ mask: { image_url: "data:image/png;base64,iVBORw==" } }, "mask"],
+    [{ images: [{ image_url: "https://example.com/a.png" }] }, "images[0].image_url"],
+  ])("of Google is not sent an edit with %j", async (more, param) => {
+    const images = [{ image_url: "data:image/png;base64,iVBORw==" }];
+    const body = { model: "google/gemini-nano-banana-2.1", prompt: "x", images, ...more };
+    const { response, sent, text, paid } = await send("GOOGLE", { body: "{}" }, PATHS.edits, body);
+    expect([response.status, sent, paid]).toEqual([400, undefined, 0n]);
+    expect(errorOf(JSON.parse(text))["param"]).toBe(param);
+  });
+
+  test("of Together gets width and height, and is paid by pixel", async () => {
+    const data = [{ index: 0, type: "b64_json", b64_json: "AAAA" }, { url: "https://x.test/b" }];
+    const { sent, paid, response, text } = await send(
+      "TOGETHER",
+      { body: JSON.stringify({ id: "o1", model: "m", object: "list", data }) },
+      PATHS.images,
+      {
+        model: "together/black-forest-labs/FLUX.1-schnell",
+        prompt: "a lighthouse",
+        size: "1000x500",
+        n: 2,
+        quality: "high",
+        negative_prompt: "people",
+        // The price is for the default number of steps.
+        steps: 50,
+      },
+    );
+    expect([sent?.path, JSON.parse(sent?.body ?? "")]).toEqual([
+      "/images/generations",
+      {
+        model: "black-forest-labs/FLUX.1-schnell",
+        prompt: "a lighthouse",
+        n: 2,
+        width: 1_000,
+        height: 500,
+        response_format: "base64",
+        negative_prompt: "people",
+      },
+    ]);
+    expect(response.headers.get("x-postern-dropped")).toBe("quality, steps");
+    expect(paid).toBe(2_700_000n);
+    expect(JSON.parse(text).data).toEqual([{ b64_json: "AAAA" }, { url: "https://x.test/b" }]);
+  });
+
+  test("of Fireworks gets a ratio and a number of steps, and is paid by image", async () => {
+    const base64 = ["data:image/png;base64,AAAA"];
+    const { sent, paid, text } = await send(
+      "FIREWORKS",
+      { body: JSON.stringify({ id: "1", base64, finishReason: "SUCCESS", seed: 1 }) },
+      PATHS.images,
+      { model: "fireworks/flux-1-schnell-fp8", prompt: "a lighthouse", size: "1536x1024" },
+    );
+    expect([sent?.path, sent?.headers["accept"], JSON.parse(sent?.body ?? "")]).toEqual([
+      "/workflows/accounts/fireworks/models/flux-1-schnell-fp8/text_to_image",
+      "application/json",
+      { prompt: "a lighthouse", aspect_ratio: "3:2", num_inference_steps: 4 },
+    ]);
+    expect(paid).toBe(1_400_000n);
+    expect(JSON.parse(text)).toEqual({
+      created: expect.any(Number),
+      data: [{ b64_json: "AAAA" }],
+    });
+  });
+
+  test.each([
+    [null, ["AAAA"], 40_000_000n],
+    ["Filter reason: prompt", [], 0n],
+  ])(
+    "of Bedrock makes an image with a model of Stability: finish reason %j",
+    async (reason, images, cost) => {
+      const model = "bedrock/stability.stable-image-core-v1:1";
+      const { sent, paid, text } = await send(
+        "BEDROCK",
+        { body: JSON.stringify({ seeds: [1], finish_reasons: [reason], images }) },
+        PATHS.images,
+        { model, prompt: "a lighthouse", aspect_ratio: "16:9", seed: 7 },
+      );
+      expect([sent?.path, JSON.parse(sent?.body ?? "")]).toEqual([
+        "/model/stability.stable-image-core-v1%3A1/invoke",
+        { prompt: "a lighthouse", mode: "text-to-image", aspect_ratio: "16:9", seed: 7 },
+      ]);
+      expect(paid).toBe(cost);
+      expect(JSON.parse(text)).toMatchObject({
+        data: images.map((b64_json) => ({ b64_json })),
+        ...(reason === null ? {} : { finish_reasons: [reason] }),
+      });
+    },
+  );
+
+  test.each([
+    ["fireworks/flux-1-schnell-fp8", { n: 2 }, "n"],
+    ["fireworks/flux-1-schnell-fp8", { aspect_ratio: "7:1" }, "aspect_ratio"],
+    ["bedrock/stability.stable-image-core-v1:1", { response_format: "url" }, "response_format"],
+    ["together/black-forest-labs/FLUX.1-schnell", { stream: true }, "stream"],
+  ])("of %s is not sent %j", async (model, more, param) => {
+    const prefix = model.slice(0, model.indexOf("/")).toUpperCase();
+    const body = { model, prompt: "x", ...more };
+    const { response, sent, text, paid } = await send(prefix, { body: "{}" }, PATHS.images, body);
+    expect([response.status, sent, paid]).toEqual([400, undefined, 0n]);
+    expect(errorOf(JSON.parse(text))["param"]).toBe(param);
+  });
+
+  test.each([
+    [{ quality: "low", resolution: "2k" }, 60_000_000n],
+    [{ quality: "medium", resolution: "2k" }, 80_000_000n],
+    [{}, 60_000_000n],
+  ])("of xAI is paid by quality and resolution: %j", async (more, cost) => {
+    const reply = { body: JSON.stringify({ data: [{ b64_json: "AAAA" }] }) };
+    const body = { model: "xai/grok-imagine-image-2.0", prompt: "x", ...more };
+    const { paid, sent } = await send("XAI", reply, PATHS.images, body);
+    expect([paid, JSON.parse(sent?.body ?? "")]).toEqual([
+      cost,
+      { model: "grok-imagine-image-2.0", prompt: "x", ...more },
+    ]);
   });
 
   test("that reports no usage for an image is paid the hold, not nothing", async () => {
@@ -594,6 +773,29 @@ describe("a provider's own account", () => {
       results: [{ index: 1, relevance_score: 0.9, document: { text: "b" } }],
       usage: { cost: 0.002, search_units: 1 },
     });
+  });
+
+  const ranked = [{ index: 0, relevance_score: 0.9 }];
+  test.each([
+    ["TOGETHER", "together/mixedbread-ai/Mxbai-Rerank-Large-V2", "results", 4_000n],
+    ["FIREWORKS", "fireworks/accounts/fireworks/models/qwen3-reranker-8b", "data", 8_000n],
+  ])("of %s gets Cohere's form, and is paid by token", async (prefix, model, member, cost) => {
+    const usage = { prompt_tokens: 40, completion_tokens: 0, total_tokens: 40 };
+    const own = { id: model, kind: "rerank", wires: ["rerank"] };
+    const models = [{ ...own, pricing: { tokens: { input: "0.1" } } }];
+    const body = { model, query: "q", documents: ["a", "b"], top_n: 1 };
+    const { sent, paid, text } = await sendWith(
+      prefix === "TOGETHER" ? { models } : undefined,
+      prefix,
+      { body: JSON.stringify({ [member]: ranked, usage }) },
+      { path: PATHS.rerank, body },
+    );
+    const name = model.slice(model.indexOf("/") + 1);
+    expect([sent?.path, JSON.parse(sent?.body ?? "")]).toEqual([
+      "/rerank",
+      { ...body, model: name },
+    ]);
+    expect([paid, JSON.parse(text).results]).toEqual([cost, ranked]);
   });
 
   test("of Jina that reports no tokens is paid by a count", async () => {

@@ -1,16 +1,18 @@
 // Images of Gemini models: a request of the Images API as generateContent, and its reply. Google's own endpoint in OpenAI's form
 // reports no usage.
 
-import { InvalidRequest, invalid } from "../invalid-request.ts";
+import { InvalidRequest } from "../invalid-request.ts";
 import { arrayIn, isObject, isSet, type JsonObject, objectIn, stringIn } from "../json-fields.ts";
+import { readUrlSource } from "../openai-parts.ts";
 import { usageOfGemini } from "../usage/gemini-usage.ts";
 import type { TokenMeter, Usage } from "../usage/usage-meters.ts";
-import type { RelayedTranslation } from "./relayed-endpoint.ts";
+import { nearestRatio, readImageSize } from "./image-units.ts";
+import { fieldsWithout, type RelayedTranslation, type TranslationContext } from "./relayed-endpoint.ts";
 
 /** More than an image of 4K and the thoughts before it. It is sent, so it bounds the hold. */
 const IMAGE_TOKENS_MAX = 8_192;
 const RATIOS = ["1:1", "2:3", "3:2", "3:4", "4:3", "4:5", "5:4", "9:16", "16:9", "21:9"];
-const READ_FIELDS: ReadonlySet<string> = new Set([
+const READ_FIELDS = [
   "model",
   "prompt",
   "n",
@@ -19,20 +21,59 @@ const READ_FIELDS: ReadonlySet<string> = new Set([
   "resolution",
   "response_format",
   "postern",
-]);
+];
+const CREATE_FIELDS: ReadonlySet<string> = new Set(READ_FIELDS);
+const EDIT_FIELDS: ReadonlySet<string> = new Set([...READ_FIELDS, "image", "images"]);
 
 export const GEMINI_IMAGES: RelayedTranslation = {
   wire: "gemini",
   pathOf: (name) => `/models/${encodeURIComponent(name)}:generateContent`,
   outputTokensMax: IMAGE_TOKENS_MAX,
-  write: writeRequest,
-  dropped: (json) =>
-    Object.keys(json).filter((name) => isSet(json[name]) && !READ_FIELDS.has(name)),
+  write: (json) => writeRequest(json, []),
+  dropped: (json) => fieldsWithout(json, CREATE_FIELDS),
   read: readReply,
   readUsage: (reply): Usage | undefined => usageOfGemini(reply, "google"),
 };
 
-function writeRequest(json: JsonObject): JsonObject {
+/** The images come before the text, as parts of the same turn. */
+export const GEMINI_IMAGE_EDITS: RelayedTranslation = {
+  ...GEMINI_IMAGES,
+  write: (json, context) => {
+    for (const field of ["mask", "markup"])
+      if (isSet(json[field]))
+        throw new InvalidRequest(
+          field,
+          `A Gemini model takes no \`${field}\`. Remove it, and say in \`prompt\` what to change.`,
+        );
+    return writeRequest(json, imageParts(json, context));
+  },
+  dropped: (json) => fieldsWithout(json, EDIT_FIELDS),
+};
+
+function imageParts(json: JsonObject, { fileOf }: TranslationContext): readonly JsonObject[] {
+  return ["image", "images"].flatMap((field) =>
+    [json[field]].flat().flatMap((image, index) => {
+      if (!isObject(image)) return [];
+      const file = fileOf(image);
+      if (file !== undefined)
+        return [inlineData(file.contentType, Buffer.from(file.bytes).toString("base64"))];
+      const path = `${field}[${index}].image_url`;
+      const source = readUrlSource(image["image_url"], path, "image/");
+      if (source.kind !== "base64")
+        throw new InvalidRequest(
+          path,
+          "Gemini takes no URL of an image to edit. Send a file in a form, or a base64 `data:` URL.",
+        );
+      return [inlineData(source.mediaType, source.data)];
+    }),
+  );
+}
+
+function inlineData(mimeType: string, data: string): JsonObject {
+  return { inlineData: { mimeType, data } };
+}
+
+function writeRequest(json: JsonObject, images: readonly JsonObject[]): JsonObject {
   const { prompt, n, stream, response_format: format, resolution } = json;
   if (stream === true)
     throw new InvalidRequest("stream", "Gemini's images are not streamed. Remove `stream`.");
@@ -40,13 +81,14 @@ function writeRequest(json: JsonObject): JsonObject {
     throw new InvalidRequest("n", "A Gemini model makes one image in a request. Remove `n`.");
   if (format === "url")
     throw new InvalidRequest("response_format", "Gemini returns `b64_json` only.");
-  const aspectRatio = stringIn(json["aspect_ratio"]) ?? ratioOf(json["size"]);
+  const aspectRatio =
+    stringIn(json["aspect_ratio"]) ?? nearestRatio(readImageSize(json["size"]), RATIOS);
   const imageConfig = {
     ...(aspectRatio === undefined ? {} : { aspectRatio }),
     ...(typeof resolution === "string" ? { imageSize: resolution.toUpperCase() } : {}),
   };
   return {
-    contents: [{ role: "user", parts: [{ text: prompt }] }],
+    contents: [{ role: "user", parts: [...images, { text: prompt }] }],
     generationConfig: {
       responseModalities: ["IMAGE"],
       maxOutputTokens: IMAGE_TOKENS_MAX,
@@ -57,20 +99,6 @@ function writeRequest(json: JsonObject): JsonObject {
 
 function sumOf(tokens: Usage["tokens"], meters: readonly TokenMeter[]): number {
   return meters.reduce((sum, meter) => sum + (tokens[meter] ?? 0), 0);
-}
-
-/** The nearest of the ratios that Gemini has. */
-function ratioOf(size: unknown): string | undefined {
-  if (typeof size !== "string" || size === "auto") return undefined;
-  const [width = 1, height = 1] = size.split("x").map(Number);
-  const wanted = Math.log(width / height);
-  const distance = (ratio: string): number => {
-    const [left = 1, right = 1] = ratio.split(":").map(Number);
-    return Math.abs(Math.log(left / right) - wanted);
-  };
-  const nearest = RATIOS.toSorted((left, right) => distance(left) - distance(right))[0];
-  if (nearest === undefined || Number.isNaN(wanted)) throw invalid("size", "`size` is not valid.");
-  return nearest;
 }
 
 function readReply(reply: JsonObject, createdSeconds: number, { tokens }: Usage): JsonObject {

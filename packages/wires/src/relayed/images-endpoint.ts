@@ -13,7 +13,9 @@ import {
 } from "../usage/read-numbers.ts";
 import { splitInput, splitOutput } from "../usage/token-breakdown.ts";
 import type { Usage } from "../usage/usage-meters.ts";
-import { GEMINI_IMAGES } from "./gemini-images.ts";
+import { GEMINI_IMAGE_EDITS, GEMINI_IMAGES } from "./gemini-images.ts";
+import { FIREWORKS_IMAGES, STABILITY_IMAGES, TOGETHER_IMAGES } from "./image-translations.ts";
+import { countImages, imageClassOf, imageUnits, readImageSize, usageOfUnits } from "./image-units.ts";
 import { INPUT_ONLY, type RelayedContext, type RelayedEndpoint } from "./relayed-endpoint.ts";
 
 const IMAGES_MAX = 10;
@@ -46,13 +48,19 @@ export const IMAGES_ENDPOINT: RelayedEndpoint = {
   ...INPUT_ONLY,
   kind: "image",
   check: checkImages,
-  textFields: ["prompt"],
+  textFields: ["prompt", "negative_prompt"],
   knownFields:
     "aspect_ratio background moderation output_compression output_format quality resolution response_format size style",
   outputTokensMax,
-  unitsMax: (json) => ({ image_generation: countImages(json) }),
+  unitsMax: (json) => imageUnits(json, countImages(json)),
+  imageClass: imageClassOf,
   readUsage: usageOfImages,
-  translations: { gemini: GEMINI_IMAGES },
+  translations: {
+    gemini: GEMINI_IMAGES,
+    together: TOGETHER_IMAGES,
+    fireworks: FIREWORKS_IMAGES,
+    bedrock: STABILITY_IMAGES,
+  },
   stream: {
     isStream: ({ stream }) => stream === true,
     formOf: () => ({ sent: "events", returned: "events" }),
@@ -65,7 +73,7 @@ export const IMAGES_ENDPOINT: RelayedEndpoint = {
 
 export const IMAGE_EDITS_ENDPOINT: RelayedEndpoint = {
   ...IMAGES_ENDPOINT,
-  translations: {},
+  translations: { gemini: GEMINI_IMAGE_EDITS },
   check: (json) => {
     checkImages(json);
     checkInputImages(json);
@@ -111,7 +119,8 @@ function checkImages(json: JsonObject): void {
     throw invalid("prompt", "`prompt` is required: a description of the image.");
   if (isSet(n) && !(typeof n === "number" && Number.isInteger(n) && n >= 1 && n <= IMAGES_MAX))
     throw invalid("n", `\`n\` must be a whole number from 1 to ${IMAGES_MAX}.`);
-  if (isSet(size) && (typeof size !== "string" || pixelsOf(size) > PIXELS_MAX))
+  const pixels = pixelsOf(size);
+  if (isSet(size) && (typeof size !== "string" || pixels > PIXELS_MAX || pixels < 1))
     throw invalid("size", '`size` must be "auto" or "<width>x<height>", at most 3840x2160.');
   if (json["stream"] === true && countImages(json) > 1)
     throw invalid("n", "`n` must be 1 with `stream`. Send a request for each image.");
@@ -137,26 +146,21 @@ function outputTokensMax(json: JsonObject): number {
   return countImages(json) * (tokens + partial + TEXT_TOKENS_MAX);
 }
 
-function countImages({ n }: JsonObject): number {
-  return typeof n === "number" ? n : 1;
-}
-
 /** Infinity for a text that is no size. */
 function pixelsOf(size: unknown): number {
   if (typeof size !== "string" || size === "auto") return AUTO_PIXELS;
-  const [, width, height] = /^(\d{1,5})x(\d{1,5})$/.exec(size) ?? [];
-  return width === undefined ? Infinity : Number(width) * Number(height);
+  const { width = Infinity, height = Infinity } = readImageSize(size) ?? {};
+  return width * height;
 }
 
-function usageOfImages(reply: JsonObject, { isPriced }: RelayedContext): Usage | undefined {
+function usageOfImages(reply: JsonObject, context: RelayedContext): Usage | undefined {
   const notes: ReadNotes = { clamped: false };
   const usage = objectIn(reply["usage"]);
   const statedCostUsd = readStatedCost(usage);
-  if (isPriced("image_generation")) {
-    if (!Array.isArray(reply["data"])) return undefined;
-    const fees = { image_generation: reply["data"].length };
-    return buildUsage({ tokens: {}, fees, statedCostUsd }, notes);
-  }
+  if (context.isPriced("image_generation") || context.isPriced("megapixel"))
+    return Array.isArray(reply["data"])
+      ? usageOfUnits(reply["data"].length, context, usage)
+      : undefined;
   const input = ownMember(usage, "input_tokens");
   const output = ownMember(usage, "output_tokens");
   if (typeof input !== "number" || typeof output !== "number") return undefined;

@@ -1,18 +1,20 @@
 // An endpoint without a conversation: its request goes to a provider of the same API, and nothing is translated between
 // wires. What the stages of a call must know of it is one entry of a table.
 
-import type { JsonObject } from "../json-fields.ts";
+import { isSet, type JsonObject } from "../json-fields.ts";
 import type { FeeMeter, Usage } from "../usage/usage-meters.ts";
 
-export type ModelKind =
-  | "chat"
-  | "embedding"
-  | "image"
-  | "speech"
-  | "transcription"
-  | "rerank"
-  | "moderation"
-  | "decision";
+export const MODEL_KINDS = [
+  "chat",
+  "embedding",
+  "image",
+  "speech",
+  "transcription",
+  "rerank",
+  "moderation",
+  "decision",
+] as const;
+export type ModelKind = (typeof MODEL_KINDS)[number];
 
 export interface RelayedEndpoint {
   /** The kind of models that serve it. */
@@ -35,6 +37,8 @@ export interface RelayedEndpoint {
   readonly outputTokensMax: (json: JsonObject) => number;
   /** Upper bound of the units that a model priced by unit charges. */
   readonly unitsMax: (json: JsonObject) => Readonly<Partial<Record<FeeMeter, number>>>;
+  /** The size and quality that the price of an image can depend on. */
+  readonly imageClass?: (json: JsonObject) => string;
   /** Undefined if the reply does not say what was used. */
   readonly readUsage: (reply: JsonObject, context: RelayedContext) => Usage | undefined;
   /** Members of the body that the provider gets: absent ones are sent as they are. */
@@ -53,18 +57,34 @@ export interface RelayedEndpoint {
 
 /** The endpoint on another API of a provider. */
 export interface RelayedTranslation {
-  readonly wire: "gemini" | "converse";
+  readonly wire: "gemini" | "converse" | "images";
   readonly pathOf: (upstreamName: string) => string;
   /** The output limit that is sent, which bounds the hold. */
   readonly outputTokensMax?: number;
   /** Throws an `InvalidRequest` for what the API cannot express. */
-  readonly write: (json: JsonObject) => JsonObject;
+  readonly write: (json: JsonObject, context: TranslationContext) => JsonObject;
   /** The fields that the API has no place for. */
   readonly dropped: (json: JsonObject) => readonly string[];
   /** Absent: the reply has the form of the endpoint. */
   readonly read?: (reply: JsonObject, createdSeconds: number, usage: Usage) => JsonObject;
   /** Absent: as the endpoint reads it. */
-  readonly readUsage?: (reply: JsonObject) => Usage | undefined;
+  readonly readUsage?: (reply: JsonObject, context: RelayedContext) => Usage | undefined;
+}
+
+export interface TranslationContext {
+  readonly upstreamName: string;
+  /** The file of a form that this member of its JSON stands for. */
+  readonly fileOf: (member: unknown) => RelayedFile | undefined;
+}
+
+export interface RelayedFile {
+  readonly bytes: Uint8Array;
+  readonly contentType: string;
+}
+
+/** The names of the fields that a translation does not read. */
+export function fieldsWithout(json: JsonObject, read: ReadonlySet<string>): readonly string[] {
+  return Object.keys(json).filter((name) => isSet(json[name]) && !read.has(name));
 }
 
 export interface RelayedFormBody {
@@ -108,10 +128,18 @@ export interface FileReply {
 }
 
 /**
- * The form of a provider that differs from the others: the names of its fields, or `timed`, where only a transcript with times
- * says how long the recording is.
+ * The form of a provider that differs from the others: the names of its fields, or `timed` and `together`, where only a
+ * transcript with times says how long the recording is.
  */
-export type RelayedForm = "standard" | "voyage" | "mistral" | "timed" | "gemini" | "bedrock";
+export type RelayedForm =
+  | "standard"
+  | "voyage"
+  | "mistral"
+  | "timed"
+  | "together"
+  | "fireworks"
+  | "gemini"
+  | "bedrock";
 
 /** A value of undefined removes the member. */
 export type MemberChanges = Readonly<Record<string, unknown>>;

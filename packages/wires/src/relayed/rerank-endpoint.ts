@@ -13,6 +13,7 @@ import {
 import type { Usage } from "../usage/usage-meters.ts";
 import { usageOfEmbeddings } from "./embeddings-endpoint.ts";
 import {
+  fieldsWithout,
   INPUT_ONLY,
   type MemberChanges,
   type RelayedContext,
@@ -56,7 +57,7 @@ export const RERANK_ENDPOINT: RelayedEndpoint = {
         ...(isSet(limit) ? { top_n: limit } : {}),
         api_version: 2,
       }),
-      dropped: (json) => Object.keys(json).filter((name) => !BEDROCK_FIELDS.has(name)),
+      dropped: (json) => fieldsWithout(json, BEDROCK_FIELDS),
     },
   },
 };

@@ -21,6 +21,7 @@ import {
   type MemberChanges,
   type RelayedContext,
   type RelayedEndpoint,
+  type RelayedForm,
 } from "./relayed-endpoint.ts";
 
 /** Models that read audio count at most so many tokens for a second of it: OpenAI's 10, Voxtral 12.5. */
@@ -174,11 +175,15 @@ function secondsOf(
  */
 function writeAudioRequest(json: JsonObject, { isPriced, form }: RelayedContext): MemberChanges {
   const format = stringIn(json["response_format"]) ?? "json";
-  const isPlain = format === "text" || (format === "json" && form === "timed");
+  const isPlain = format === "text" || (format === "json" && isTimed(form));
   const hasTimes = format === "srt" || format === "vtt";
   if (json["stream"] === true || (!isPlain && !hasTimes)) return {};
   if (form === "mistral") return { response_format: undefined };
   return { response_format: hasTimes || isPriced("audio_second") ? "verbose_json" : "json" };
+}
+
+function isTimed(form: RelayedForm): boolean {
+  return form === "timed" || form === "together";
 }
 
 /** A caller of `json` gets its members alone. */

@@ -23,6 +23,7 @@ export interface UsageFields {
   readonly serviceTier?: string | undefined;
   readonly speed?: string | undefined;
   readonly region?: string | undefined;
+  readonly imageClass?: string | undefined;
   readonly additional?: readonly Usage[];
   readonly statedCostUsd?: number | undefined;
 }
@@ -99,7 +100,7 @@ type Writable<T> = { -readonly [Name in keyof T]: T[Name] };
 
 /** Always includes `input` and `output`; other meters only if positive, other fields only if defined. */
 export function buildUsage(fields: UsageFields, notes: ReadNotes): Usage {
-  const { model, serviceTier, speed, region, additional, statedCostUsd } = fields;
+  const { model, serviceTier, speed, region, imageClass, additional, statedCostUsd } = fields;
   const tokens: Partial<Record<TokenMeter, number>> = { input: 0, output: 0 };
   const fees: Partial<Record<FeeMeter, number>> = {};
   copyPositive(tokens, fields.tokens);
@@ -109,6 +110,7 @@ export function buildUsage(fields: UsageFields, notes: ReadNotes): Usage {
   if (serviceTier !== undefined) usage.serviceTier = serviceTier;
   if (speed !== undefined) usage.speed = speed;
   if (region !== undefined) usage.region = region;
+  if (imageClass !== undefined) usage.imageClass = imageClass;
   if (additional !== undefined && additional.length > 0) usage.additional = additional;
   if (statedCostUsd !== undefined) usage.statedCostUsd = statedCostUsd;
   if (notes.clamped) usage.isClamped = true;

@@ -31,6 +31,8 @@ export const FEE_METERS = [
   "grounding",
   "x_search",
   "image_generation",
+  /** A million pixels of a generated image. */
+  "megapixel",
   "audio_second",
   /** A character of text that is spoken. */
   "character",
@@ -52,6 +54,8 @@ export interface Usage {
   readonly speed?: string;
   /** Where inference ran, if the price depends on it. */
   readonly region?: string;
+  /** The size and quality of the images, if the price depends on them. */
+  readonly imageClass?: string;
   /** Usage at another model's price in the same call, such as an advisor model or a compaction. */
   readonly additional?: readonly Usage[];
   /** The cost that the provider reports. */
