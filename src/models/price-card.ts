@@ -34,7 +34,7 @@ export interface Pricing {
   readonly hours?: PriceHours | undefined;
 }
 
-/** USD per image. What is not listed costs as much as the dearest. */
+/** USD per image. What is not listed costs the highest of them. */
 export interface ImageFees {
   /** By size or resolution, then by quality: `{"1k": {"low": "0.04", "medium": "0.06"}}`. */
   readonly usd: Readonly<Record<string, Readonly<Record<string, Decimal>>>>;

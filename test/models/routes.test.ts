@@ -167,6 +167,8 @@ describe("GET /v1/models", () => {
       "sim/embed",
       "sim/image",
       "sim/image-each",
+      "sim/image-each-pixel",
+      "sim/image-each-size",
       "sim/moderation",
       "sim/reason",
       "sim/rerank",

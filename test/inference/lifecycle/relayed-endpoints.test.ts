@@ -116,7 +116,7 @@ describe.each(STORE_KINDS)("endpoints without a conversation, on %s", (store) =>
     ["sim/image-each-size", {}, 20_000_000n],
     ["sim/image-each-size", { size: "1536x1024", quality: "high", n: 2 }, 120_000_000n],
     ["sim/image-each-size", { size: "auto", quality: "low" }, 10_000_000n],
-    // What the price list does not name costs as much as the dearest.
+    // What the price list does not name costs its highest price.
     ["sim/image-each-size", { size: "3840x2160", quality: "low" }, 60_000_000n],
     ["sim/image-each-pixel", { n: 3 }, 31_457_280n],
     ["sim/image-each-pixel", { size: "500x1000" }, 5_000_000n],
