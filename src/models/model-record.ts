@@ -241,7 +241,9 @@ function toPricing(card: PriceCard): z.infer<typeof Pricing> {
     ...(sizes.length > 0 ? { request_by_size: Object.fromEntries(sizes) } : {}),
     ...(images.length > 0
       ? {
-          image_by_size: Object.fromEntries(images.map(([name, fee]) => [name, usdTextOfPico(fee)])),
+          image_by_size: Object.fromEntries(
+            images.map(([name, fee]) => [name, usdTextOfPico(fee)]),
+          ),
         }
       : {}),
   };

@@ -287,9 +287,5 @@ function fieldOf(table: Readonly<Record<string, Pico>>, name: string): Pico | un
 
 function requestFee(card: PriceCard, rates: Rates, size: string | undefined): Pico {
   const key = (size ?? "").toLowerCase();
-  return (
-    fieldOf(card.requestFees, key) ??
-    rates.request ??
-    0n
-  );
+  return fieldOf(card.requestFees, key) ?? rates.request ?? 0n;
 }

@@ -96,7 +96,9 @@ describe("catalog", () => {
   });
 
   test("Gemini image models use the gemini wire, which reports image tokens separately", () => {
-    for (const { id, wires } of catalog.models.filter(({ id }) => /^google\/.*-(image|banana)/.test(id)))
+    for (const { id, wires } of catalog.models.filter(({ id }) =>
+      /^google\/.*-(image|banana)/.test(id),
+    ))
       expect([id, wires]).toEqual([id, ["gemini", "images", "image_edits"]]);
   });
 

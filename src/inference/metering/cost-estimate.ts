@@ -29,7 +29,13 @@ import {
 import { inputBound, audioSecondsBound } from "./input-bound.ts";
 import { otherModelsCost } from "./other-models-cost.ts";
 import { type PlausibleUsage, plausibleUsage } from "./plausible-usage.ts";
-import { imageClassOf, outputLimitOf, pricedUnits, textBounds, withSentOutput } from "./priced-units.ts";
+import {
+  imageClassOf,
+  outputLimitOf,
+  pricedUnits,
+  textBounds,
+  withSentOutput,
+} from "./priced-units.ts";
 import {
   heldFees,
   rejectUnknownContainers,
@@ -208,11 +214,7 @@ function estimateCall(
     ? audioSecondsBound(commonForm(request), limits.input)
     : 0;
   const units = pricedUnits(request, cards, provider);
-  const imageClass = imageClassOf(request);
-  const bounds = {
-    ...priceBounds(request, { inputTokens, repeatedTokens }, { quirk, seconds, units }),
-    ...(imageClass === undefined ? {} : { imageClass }),
-  };
+  const bounds = priceBounds(request, { inputTokens, repeatedTokens }, { quirk, seconds, units });
   const bound = costBound(bounds, cards);
   // Reasoning that no limit covers may occur in each turn of a call whose tools the gateway runs.
   const runs = !context.byok && usesGatewayTools(original, model) ? reads.calls + 1 : 1;
@@ -374,7 +376,7 @@ function quirkOf({ id }: Pick<Model, "id">): ModelQuirk | undefined {
 }
 
 function priceBounds(
-  { fees: requestedFees, serviceTier, speed }: ParsedRequest,
+  request: ParsedRequest,
   tokens: Pick<UsageBounds, "inputTokens" | "repeatedTokens">,
   {
     quirk,
@@ -386,6 +388,7 @@ function priceBounds(
     readonly units: UsageBounds["fees"];
   },
 ): Omit<UsageBounds, "outputTokens"> {
+  const { fees: requestedFees, serviceTier, speed } = request;
   const withSearches =
     quirk === undefined
       ? requestedFees
@@ -394,11 +397,11 @@ function priceBounds(
           [quirk.searchMeter]: Math.max(requestedFees[quirk.searchMeter] ?? 0, quirk.searches),
         };
   const fees = units ?? (seconds === 0 ? withSearches : { ...withSearches, audio_second: seconds });
-  if (serviceTier === undefined && speed === undefined)
-    return fees === NO_FEES ? tokens : { ...tokens, fees };
+  if (fees === NO_FEES && serviceTier === undefined && speed === undefined) return tokens;
   return {
     ...tokens,
     fees,
+    imageClass: imageClassOf(request),
     ...(serviceTier === undefined ? {} : { serviceTier }),
     ...(speed === undefined ? {} : { speed }),
   };

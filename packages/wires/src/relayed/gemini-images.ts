@@ -7,7 +7,11 @@ import { readUrlSource } from "../openai-parts.ts";
 import { usageOfGemini } from "../usage/gemini-usage.ts";
 import type { TokenMeter, Usage } from "../usage/usage-meters.ts";
 import { nearestRatio, readImageSize } from "./image-units.ts";
-import { fieldsWithout, type RelayedTranslation, type TranslationContext } from "./relayed-endpoint.ts";
+import {
+  fieldsWithout,
+  type RelayedTranslation,
+  type TranslationContext,
+} from "./relayed-endpoint.ts";
 
 /** More than an image of 4K and the thoughts before it. It is sent, so it bounds the hold. */
 const IMAGE_TOKENS_MAX = 8_192;

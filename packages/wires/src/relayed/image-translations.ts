@@ -128,7 +128,10 @@ function ratioOf({ aspect_ratio: ratio, size }: JsonObject, ratios: readonly str
 
 function rejectStream({ stream }: JsonObject, provider: string): void {
   if (stream === true)
-    throw new InvalidRequest("stream", `Images of ${provider} are not streamed. Remove \`stream\`.`);
+    throw new InvalidRequest(
+      "stream",
+      `Images of ${provider} are not streamed. Remove \`stream\`.`,
+    );
 }
 
 function rejectSeveral(json: JsonObject, provider: string): void {

@@ -15,7 +15,13 @@ import { splitInput, splitOutput } from "../usage/token-breakdown.ts";
 import type { Usage } from "../usage/usage-meters.ts";
 import { GEMINI_IMAGE_EDITS, GEMINI_IMAGES } from "./gemini-images.ts";
 import { FIREWORKS_IMAGES, STABILITY_IMAGES, TOGETHER_IMAGES } from "./image-translations.ts";
-import { countImages, imageClassOf, imageUnits, readImageSize, usageOfUnits } from "./image-units.ts";
+import {
+  countImages,
+  imageClassOf,
+  imageUnits,
+  readImageSize,
+  usageOfUnits,
+} from "./image-units.ts";
 import { INPUT_ONLY, type RelayedContext, type RelayedEndpoint } from "./relayed-endpoint.ts";
 
 const IMAGES_MAX = 10;
