@@ -86,9 +86,13 @@ const SPACED_MATCH_MAX = 64;
 /** A longer run of characters is not a match. */
 const RUN_MAX = 16_384;
 
+const RUN_CHARACTER = /^[\w.+/=@:\\-]$/;
+
 /** Up to where the matches of a text that continues are known. */
 export function decidedLength(text: string, matches: readonly Match[]): number {
-  const run = /[\w.+/=@:\\-]*$/.exec(text)?.[0].length ?? 0;
+  let run = 0;
+  // A regular expression for the end of a text would begin at each of its characters.
+  while (run <= RUN_MAX && RUN_CHARACTER.test(text.at(-1 - run) ?? "")) run += 1;
   const open = run <= RUN_MAX ? Math.max(run, SPACED_MATCH_MAX) : 0;
   const end = Math.max(0, text.length - open);
   const cut = matches.find((match) => match.end > end);

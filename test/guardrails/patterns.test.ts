@@ -3,6 +3,7 @@
 import { describe, expect, test } from "bun:test";
 import { applyEdits } from "../../src/base/guard.ts";
 import { decidedLength, ENTITIES, findMatches, maskOf } from "../../src/guardrails/patterns.ts";
+import { expectLinearCpuTime } from "../support/cpu-time.ts";
 import { createRandom, TEST_SEED } from "../support/random.ts";
 
 function masked(text: string): string {
@@ -14,9 +15,30 @@ function pem(label: string): string {
   return `-----BEGIN ${label}-----\nMIIE\nabc=\n-----END ${label}-----`;
 }
 
+const DASHES = "-".repeat(5);
 const KEY_BODY = "aB3".repeat(12);
 
 describe("findMatches", () => {
+  test.each([
+    "1 ",
+    "+1 ",
+    `${DASHES}BEGIN PRIVATE KEY${DASHES}`,
+    `${DASHES}BEGIN A `,
+    "sk-",
+    "SG.a",
+    " eyJ",
+    "eyJa.",
+    "a@a-",
+    "a.@",
+    "AA11 ",
+    "1.1.",
+  ])("reads a long text of %s once", (part) => {
+    expectLinearCpuTime(
+      (size) => void findMatches(part.repeat(size / part.length), ENTITIES),
+      400_000,
+    );
+  });
+
   test.each([
     [`key sk-${KEY_BODY}.`, "key [API_KEY]."],
     [`sk-proj-${KEY_BODY}`, "[API_KEY]"],
@@ -55,6 +77,10 @@ describe("findMatches", () => {
 });
 
 describe("decidedLength", () => {
+  test("reads the end of a long text once", () => {
+    expectLinearCpuTime((size) => void decidedLength(`${"a".repeat(size)} `, []), 100_000);
+  });
+
   const SAMPLES = [
     "ada@example.com",
     "4111 1111 1111 1111",

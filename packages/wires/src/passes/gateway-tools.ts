@@ -162,9 +162,15 @@ function settingsOf(
 
 const URL_PATTERN = /https?:\/\/[^\s<>"'`\\)\]}]{1,2000}/g;
 
+const SENTENCE_END = ".,;:!?";
+
 /** The URLs in a text. The end of a sentence is not part of them. */
 export function urlsIn(text: string): readonly string[] {
-  return (text.match(URL_PATTERN) ?? []).map((url) => url.replace(/[.,;:!?]+$/, ""));
+  return (text.match(URL_PATTERN) ?? []).map((url) => {
+    let { length } = url;
+    while (SENTENCE_END.includes(url.charAt(length - 1))) length -= 1;
+    return url.slice(0, length);
+  });
 }
 
 function urlsOf(turns: readonly Turn[]): readonly string[] {
