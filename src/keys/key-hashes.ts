@@ -31,6 +31,8 @@ export function chainSecretKey(master: MasterSecret): DerivedKey {
 
 export interface KeyHashes {
   readonly of: (raw: string) => KeyHash;
+  /** The hash alone. */
+  readonly hashOf: (raw: string) => string;
   readonly findLiveKey: (db: Db, raw: string, now: number) => Promise<LiveKey | undefined>;
 }
 
@@ -51,6 +53,7 @@ export function createKeyHashes(master: MasterSecret): KeyHashes {
   };
   return {
     of: (raw) => ({ hash: fingerprint(pepper, raw), secretId, ...sealChain(raw) }),
+    hashOf: (raw) => fingerprint(pepper, raw),
     findLiveKey: async (db, raw, now) => {
       const [hash = "", ...previous] = fingerprints(pepper, raw);
       const found = await readLiveKeyByHash(db, hash, now);

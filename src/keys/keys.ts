@@ -26,6 +26,7 @@ import {
   recordKeyRevoked,
   recordKeyRotated,
 } from "./key-activity.ts";
+import { createKeyCache, type KeySource } from "./key-cache.ts";
 import {
   assertScopesOfCredential,
   credentialName,
@@ -44,11 +45,6 @@ import { isRawKey, newRawKey } from "./raw-key.ts";
 const KEYS_PER_ACCOUNT_MAX = 1_000;
 /** The keys below one that was derived from the raw key. */
 const KEYS_BELOW_DERIVED_MAX = 100;
-const CACHE_MS = 5_000;
-const CACHE_MAX = 50_000;
-
-/** `store` always reads the store, `cache` only what is not cached. */
-export type KeySource = "cache" | "store";
 
 export interface Keys {
   /** Without an actor, the key itself is its creator. `raw` of a key with a credential is its name, and is not shown. */
@@ -59,14 +55,14 @@ export interface Keys {
   ) => Promise<{ readonly key: Key; readonly raw: string }>;
   /**
    * Replaces the secret. The former one is accepted for `overlapMs` more; processes that know it from their cache accept it
-   * for up to `CACHE_MS` longer. Everything else of the key stays.
+   * for up to five seconds longer. Everything else of the key stays.
    */
   readonly rotate: (
     tx: Tx,
     act: Act,
     rotation: { readonly id: string; readonly overlapMs: number },
   ) => Promise<{ readonly key: Key; readonly raw: string }>;
-  /** Finds a live key. From the cache it may be `CACHE_MS` old, and is returned synchronously. */
+  /** Finds a live key. From the cache it may be five seconds old, and is returned synchronously. */
   readonly find: (
     raw: string,
     now: number,
@@ -78,8 +74,10 @@ export interface Keys {
     now: number,
     source: KeySource,
   ) => LiveKey | undefined | Promise<LiveKey | undefined>;
-  /** Writes the last uses, which are collected in memory. */
   readonly forgetLookUps: () => void;
+  /** Reads the cached keys that are in use again, so that calls read nothing. */
+  readonly refresh: (now: number) => Promise<void>;
+  /** Writes the last uses, which are collected in memory. */
   readonly flushLastUsed: () => Promise<void>;
 }
 
@@ -91,48 +89,18 @@ export interface KeysDeps {
   readonly baseUrl?: string;
 }
 
-interface CachedKey extends LiveKey {
-  readonly staleAt: number;
-}
-
-function isExpired({ expiresAt }: CachedKey, now: number): boolean {
-  return expiresAt !== null && expiresAt <= now;
-}
-
 export function createKeys({ db, master, prefix, baseUrl = "" }: KeysDeps): Keys {
   const hashes = createKeyHashes(master);
-  // Keyed by the raw key, so that cached keys need no HMAC. Cleared with every flush of the last uses, so that no raw
-  // key stays in memory for long after its last call.
-  const cache = new Map<string, CachedKey>();
   const lastUsed = new Map<string, number>();
   const formerLastUsed = new Map<string, number>();
   const noteUse = ({ keyId, formerUntil }: LiveKey, now: number): void => {
     lastUsed.set(keyId, now);
     if (formerUntil !== undefined) formerLastUsed.set(keyId, now);
   };
+  const cache = createKeyCache({ db, hashes, noteUse });
 
   const find: Keys["find"] = (raw, now, source) =>
-    isRawKey(prefix, raw) || isDerivedKey(prefix, raw) ? findByText(raw, now, source) : undefined;
-  const findByText: Keys["find"] = (raw, now, source) => {
-    const cached = source === "cache" ? cache.get(raw) : undefined;
-    if (cached === undefined || cached.staleAt <= now || isExpired(cached, now))
-      return lookUp(raw, now);
-    noteUse(cached, now);
-    return cached;
-  };
-  const lookUp = async (raw: string, now: number): Promise<CachedKey | undefined> => {
-    const found = await hashes.findLiveKey(db, raw, now);
-    if (found === undefined) {
-      cache.delete(raw);
-      return undefined;
-    }
-    const staleAt = Math.min(now + CACHE_MS, found.formerUntil ?? Infinity);
-    const liveKey = { ...found, staleAt };
-    if (cache.size >= CACHE_MAX) cache.clear();
-    cache.set(raw, liveKey);
-    noteUse(liveKey, now);
-    return liveKey;
-  };
+    isRawKey(prefix, raw) || isDerivedKey(prefix, raw) ? cache.find(raw, now, source) : undefined;
   const create: Keys["create"] = (tx, act, settings) =>
     insertNewKey(tx, act, settings, { hashes, prefix, baseUrl });
   const rotate: Keys["rotate"] = async (tx, act, { id, overlapMs }) => {
@@ -145,17 +113,17 @@ export function createKeys({ db, master, prefix, baseUrl = "" }: KeysDeps): Keys
     return { key, raw };
   };
   const flushLastUsed = async (): Promise<void> => {
-    cache.clear();
     await flushTimes(db, lastUsed, "last_used_at:bigint");
     await flushTimes(db, formerLastUsed, "former_last_used_at:bigint");
   };
   return {
-    forgetLookUps: () => cache.clear(),
+    forgetLookUps: cache.clear,
+    refresh: cache.refresh,
     create,
     rotate,
     find,
     findByCredential: (name, now, source) =>
-      isCredentialName(name) ? findByText(name, now, source) : undefined,
+      isCredentialName(name) ? cache.find(name, now, source) : undefined,
     flushLastUsed,
   };
 }

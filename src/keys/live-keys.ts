@@ -27,13 +27,37 @@ export interface LiveKey extends AuthenticatedKey {
 const PARAMETER = "? || ''";
 
 /** The first key of an unclaimed account acts as its owner: no limit takes a scope from it. */
-const SELECT_LIVE_KEY = `select api_key.id, api_key.account_id, api_key.expires_at, api_key.limit_nano, api_key.scopes, api_key.policy, api_key.former_until, api_key.credential,
+const SELECT_LIVE_KEY = `select api_key.id, api_key.hash, api_key.account_id, api_key.expires_at, api_key.limit_nano, api_key.scopes, api_key.policy, api_key.former_until, api_key.credential,
   response_storage.mode, response_storage.retention_days, account.claimed_at, account.signs_receipts, account.prompt_retention_days,
   (select max(updated_at) from guardrail where guardrail.account_id = api_key.account_id) as guardrails_at,
   case when account.claimed_at is null
     and api_key.id = (select min(id) from api_key first where first.account_id = api_key.account_id) then 1 else 0 end as is_root
   from api_key left join account on account.id = api_key.account_id
   left join response_storage on response_storage.account_id = api_key.account_id where api_key.revoked_at is null`;
+
+/** A fixed number, so that few statements are compiled. */
+const HASHES_PER_STATEMENT = 50;
+const SELECT_LIVE_KEYS = `${SELECT_LIVE_KEY} and api_key.hash in (${Array.from({ length: HASHES_PER_STATEMENT }, () => "?").join(", ")})`;
+
+/** The live keys among those with these hashes, by hash. */
+export async function readLiveKeysByHash(
+  reader: Reader,
+  hashes: readonly string[],
+  now: number,
+): Promise<ReadonlyMap<string, LiveKey>> {
+  const keys = new Map<string, LiveKey>();
+  for (let from = 0; from < hashes.length; from += HASHES_PER_STATEMENT) {
+    const part = hashes.slice(from, from + HASHES_PER_STATEMENT);
+    const missing = Array.from({ length: HASHES_PER_STATEMENT - part.length }, () => "");
+    for (const row of await reader.all(SELECT_LIVE_KEYS, [...part, ...missing])) {
+      const key = toLiveKey(row, now);
+      if (key !== undefined) keys.set(text(row, "hash"), key);
+    }
+    // SQLite reads on the main thread.
+    if (reader.kind === "sqlite") await new Promise((resolve) => setImmediate(resolve));
+  }
+  return keys;
+}
 
 export async function readLiveKeyByHash(
   reader: Reader,

@@ -54,6 +54,9 @@ export function createKeyFinder(
   };
 }
 
+const SELECT_STORED = `select id, account_id, provider, api_key_ids, allow_store, sealed, data_key from provider_key
+  where status <> 'deleted'`;
+
 /** Newest first. Each is decrypted when it is first used. */
 export async function readStoredKeys(
   reader: Reader,
@@ -62,14 +65,46 @@ export async function readStoredKeys(
   provider: string,
 ): Promise<readonly StoredKey[]> {
   const rows = await reader.all(
-    `select id, api_key_ids, allow_store, sealed, data_key from provider_key
-     where account_id = ? and provider = ? and status <> 'deleted' order by id desc`,
+    `${SELECT_STORED} and account_id = ? and provider = ? order by id desc`,
     [accountId, provider],
   );
-  return rows.map((row) => ({
+  return rows.map((row) => toStoredKey(row, kek));
+}
+
+/** A fixed number, so that few statements are compiled. */
+const ACCOUNTS_PER_STATEMENT = 50;
+const SELECT_OF_ACCOUNTS = `${SELECT_STORED} and account_id in (${Array.from({ length: ACCOUNTS_PER_STATEMENT }, () => "?").join(", ")})
+  order by id desc`;
+
+/** Reads the entries that were used again, so that they do not expire. */
+export async function refreshCache(
+  cache: ProviderKeyCache,
+  reader: Reader,
+  kek: DerivedKey,
+  now: number,
+): Promise<void> {
+  const used = cache.takeUsed();
+  const accounts = [...new Set(used.map((cacheKey) => cacheKey.slice(0, cacheKey.indexOf(" "))))];
+  const found = new Map<string, StoredKey[]>(used.map((cacheKey) => [cacheKey, []]));
+  for (let from = 0; from < accounts.length; from += ACCOUNTS_PER_STATEMENT) {
+    const part = accounts.slice(from, from + ACCOUNTS_PER_STATEMENT);
+    const missing = Array.from({ length: ACCOUNTS_PER_STATEMENT - part.length }, () => "");
+    for (const row of await reader.all(SELECT_OF_ACCOUNTS, [...part, ...missing]))
+      found
+        .get(cacheKeyOf(text(row, "account_id"), text(row, "provider")))
+        ?.push(toStoredKey(row, kek));
+    // SQLite reads on the main thread.
+    if (reader.kind === "sqlite") await new Promise((resolve) => setImmediate(resolve));
+  }
+  for (const [cacheKey, keys] of found) cache.set(cacheKey, keys, now);
+}
+
+function toStoredKey(row: Row, kek: DerivedKey): StoredKey {
+  const [accountId, provider] = [text(row, "account_id"), text(row, "provider")];
+  return {
     apiKeyIds: toApiKeyIds(row),
     decrypt: lazy(() => decryptRow(row, kek, accountId, provider)),
-  }));
+  };
 }
 
 function decryptRow(row: Row, kek: DerivedKey, accountId: string, provider: string): DecryptedKey {

@@ -1,5 +1,5 @@
 // Caches each account's keys per provider for a few seconds, including their absence, so that calls without an own key cost
-// no read.
+// no read. A job reads those that are used again, many with one statement.
 
 import type { Secret } from "../base/crypto/secret.ts";
 
@@ -23,7 +23,12 @@ const WRITE_BLOCK_MS = 20_000;
 const ENTRIES_MAX = 50_000;
 
 type Entry =
-  | { readonly kind: "cached"; readonly until: number; readonly keys: readonly StoredKey[] }
+  | {
+      readonly kind: "cached";
+      readonly until: number;
+      readonly keys: readonly StoredKey[];
+      isUsed: boolean;
+    }
   | { readonly kind: "blocked"; readonly until: number };
 
 export interface ProviderKeyCache {
@@ -38,6 +43,8 @@ export interface ProviderKeyCache {
    * end after it.
    */
   readonly block: (cacheKey: string, now: number) => void;
+  /** The cached entries that were used since it was last called. */
+  readonly takeUsed: () => readonly string[];
   readonly size: () => number;
 }
 
@@ -57,13 +64,24 @@ export function createProviderKeyCache(entriesMax = ENTRIES_MAX): ProviderKeyCac
   return {
     get: (cacheKey, now) => {
       const entry = current(cacheKey, now);
-      return entry?.kind === "cached" ? entry : undefined;
+      if (entry?.kind !== "cached") return undefined;
+      entry.isUsed = true;
+      return entry;
     },
     set: (cacheKey, keys, now) => {
       if (current(cacheKey, now)?.kind === "blocked") return;
-      put(cacheKey, { kind: "cached", until: now + CACHE_TTL_MS, keys });
+      put(cacheKey, { kind: "cached", until: now + CACHE_TTL_MS, keys, isUsed: false });
     },
     block: (cacheKey, now) => put(cacheKey, { kind: "blocked", until: now + WRITE_BLOCK_MS }),
+    takeUsed: () => {
+      const used: string[] = [];
+      for (const [cacheKey, entry] of entries)
+        if (entry.kind === "cached" && entry.isUsed) {
+          entry.isUsed = false;
+          used.push(cacheKey);
+        }
+      return used;
+    },
     size: () => entries.size,
   };
 }

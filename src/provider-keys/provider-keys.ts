@@ -23,6 +23,7 @@ import { type CheckKey, type KeyCheckResult, UNCHECKED } from "./key-check.ts";
 import {
   cacheKeyOf,
   createKeyFinder,
+  refreshCache,
   type KeyUser,
   readStoredKeys,
   toApiKeyIds,
@@ -90,6 +91,8 @@ export interface ProviderKeys {
     provider: string,
     now: number,
   ) => DecryptedKey | undefined | Promise<DecryptedKey | undefined>;
+  /** Reads the cached keys that are used again, so that calls read nothing. */
+  readonly refresh: (now: number) => Promise<void>;
   /** Writes the last-used times, which are buffered in memory. */
   readonly flushLastUsed: () => Promise<void>;
 }
@@ -160,6 +163,7 @@ export function createProviderKeys({
     findNewestKey: createKeyFinder(cache, lastUsed, (accountId, provider) =>
       readStoredKeys(db, kek, accountId, provider),
     ),
+    refresh: (now) => refreshCache(cache, db, kek, now),
     flushLastUsed,
   };
 }

@@ -82,7 +82,7 @@ export function createJobs(
       createSweeper({ db, process: processName, now, otherWork: OTHER_WORK }),
     ],
     ["reconcile holds", 30 * SECOND_MS, () => reconcile({ reconcileHolds, log })],
-    ...bufferJobs(services),
+    ...bufferJobs(services, now),
     ["read blocks and limits", 5 * SECOND_MS, () => readControls(services)],
     ["reload models file", 5 * SECOND_MS, createCatalogReload({ catalog, log, now })],
     ["erase closed accounts", HOUR_MS, () => eraseClosed(db, log, now())],
@@ -237,12 +237,14 @@ function createCatalogReload({ catalog, log, now }: CatalogReloadDeps): () => Pr
   };
 }
 
-/** Writes what is collected in memory. */
-function bufferJobs({
-  core: { keys, refusedCalls },
-  modelCalls: { providerKeys },
-}: Services): readonly Schedule[] {
+/** Writes what is collected in memory, and reads what is cached there. */
+function bufferJobs(
+  { core: { keys, refusedCalls }, modelCalls: { providerKeys } }: Services,
+  now: () => number,
+): readonly Schedule[] {
   return [
+    ["read cached keys", 2 * SECOND_MS, () => keys.refresh(now())],
+    ["read cached provider keys", 2 * SECOND_MS, () => providerKeys.refresh(now())],
     ["write refused calls", 5 * SECOND_MS, refusedCalls.flush],
     ["write last use of keys", 20 * SECOND_MS, keys.flushLastUsed],
     ["write last use of provider keys", 20 * SECOND_MS, providerKeys.flushLastUsed],

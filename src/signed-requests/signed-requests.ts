@@ -8,8 +8,9 @@ import { MINUTE_MS, SECOND_MS } from "../base/time.ts";
 import { type BodyHash, hashOfBody } from "../http/request/body-hash.ts";
 import type { AuthenticatedKey } from "../http/route.ts";
 import type { SignedCaller, SignedRequest } from "../http/steps/authenticate.ts";
+import type { KeySource } from "../keys/key-cache.ts";
 import { type ProvePublicKey, publicKeyName, thumbprintOf } from "../keys/key-credential.ts";
-import type { Keys, KeySource } from "../keys/keys.ts";
+import type { Keys } from "../keys/keys.ts";
 import type { Db, Tx } from "../store/db.ts";
 import { type MessageSignature, readSignature, type SignedMessage } from "./http-signature.ts";
 

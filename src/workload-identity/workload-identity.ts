@@ -6,8 +6,9 @@ import type { JSONWebKeySet, JWTPayload } from "jose";
 import { lazy } from "../base/lazy.ts";
 import { DAY_MS, MINUTE_MS, SECOND_MS } from "../base/time.ts";
 import type { KeyRejection } from "../http/steps/authenticate.ts";
+import type { KeySource } from "../keys/key-cache.ts";
 import { audienceName, type OidcCredential } from "../keys/key-credential.ts";
-import type { Keys, KeySource } from "../keys/keys.ts";
+import type { Keys } from "../keys/keys.ts";
 import type { LiveKey } from "../keys/live-keys.ts";
 import { createIssuerKeys, type IssuerKeys, type IssuerKeysOptions } from "./issuer-keys.ts";
 

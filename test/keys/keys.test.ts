@@ -3,7 +3,7 @@
 import { describe, expect, test } from "bun:test";
 import { crc32 } from "node:zlib";
 import { secret } from "../../src/base/crypto/secret.ts";
-import { createKeys, getKey, type Keys } from "../../src/keys/keys.ts";
+import { createKeys, getKey, type Keys, revokeKey } from "../../src/keys/keys.ts";
 import { isRawKey, newRawKey } from "../../src/keys/raw-key.ts";
 import type { Db } from "../../src/store/db.ts";
 import { actIn } from "../support/act.ts";
@@ -106,18 +106,55 @@ describeEachStore((kind, open) => {
       await close();
     });
 
-    test("drops cached raw keys when the last uses are flushed", async () => {
+    test("reads the keys that are in use again together, and drops raw keys that are not", async () => {
+      const { db, close } = await open();
+      let reads = 0;
+      const all: typeof db.all = (...statement) => {
+        reads += 1;
+        return db.all(...statement);
+      };
+      const keys = make({ ...db, all });
+      const raws: string[] = [];
+      for (let index = 0; index < 120; index++)
+        raws.push((await db.write((tx) => keys.create(tx, actIn(`acct_${index}`, NOW), {}))).raw);
+      const find = (raw: string, now: number): boolean =>
+        // A cached result is returned synchronously.
+        !(keys.find(raw, now, "cache") instanceof Promise);
+      for (const raw of raws) await keys.find(raw, NOW, "cache");
+      await keys.refresh(NOW + 4_000);
+      expect(reads).toBe(3);
+      expect(raws.every((raw) => find(raw, NOW + 8_999))).toBe(true);
+      await keys.refresh(NOW + 8_999);
+      const [used = "", unused = ""] = raws;
+      expect(find(used, NOW + 9_000)).toBe(true);
+      await keys.refresh(NOW + 9_001);
+      expect([find(used, NOW + 9_002), find(unused, NOW + 9_002)]).toEqual([true, false]);
+      await close();
+    });
+
+    test("does not find a key that another process revoked after the cached keys were read again", async () => {
       const { db, close } = await open();
       const keys = make(db);
-      const { raw } = await db.write((tx) => keys.create(tx, actIn("acct_a", NOW), {}));
-      // A cached result is returned synchronously.
-      const first = keys.find(raw, NOW, "cache");
-      expect(first).toBeInstanceOf(Promise);
-      await first;
-      expect(keys.find(raw, NOW + 1, "cache")).not.toBeInstanceOf(Promise);
-      await db.write((tx) => tx.run("update api_key set revoked_at = ?", [NOW]));
-      await keys.flushLastUsed();
+      const { raw, key } = await db.write((tx) => keys.create(tx, actIn("acct_a", NOW), {}));
+      await keys.find(raw, NOW, "cache");
+      await db.write((tx) => revokeKey(tx, actIn("acct_a", NOW), key.id));
+      await keys.refresh(NOW + 1);
       expect(await keys.find(raw, NOW + 2, "cache")).toBeUndefined();
+      await close();
+    });
+
+    test("accepts a secret that another process replaced for no longer by reading cached keys again", async () => {
+      const { db, close } = await open();
+      const [keys, other] = [make(db), make(db)];
+      const { raw, key } = await db.write((tx) => keys.create(tx, actIn("acct_a", NOW), {}));
+      const rotation = { id: key.id, overlapMs: 10_000 };
+      await keys.find(raw, NOW, "cache");
+      await db.write((tx) => other.rotate(tx, actIn("acct_a", NOW), rotation));
+      for (let now = NOW; now < NOW + 10_000; now += 1_000) {
+        expect(await keys.find(raw, now, "cache")).toBeDefined();
+        await keys.refresh(now);
+      }
+      expect(await keys.find(raw, NOW + 10_000, "cache")).toBeUndefined();
       await close();
     });
 

@@ -62,6 +62,28 @@ const LEDGER: readonly Mutation[] = [
     ],
   ),
   ...of(
+    "src/keys/key-cache.ts",
+    ["keys/keys"],
+    [
+      [
+        "a revoked key stays in the cache",
+        "if (key === undefined) cache.delete(raw);",
+        "if (key === undefined) continue;",
+      ],
+    ],
+  ),
+  ...of(
+    "src/ledger/commit/statement-hook.ts",
+    ["ledger/commit/row-cache"],
+    [
+      [
+        "holds rest on the settings of a key before their change",
+        "columns.every((column) => LAST_USES.has(column))",
+        "columns.some((column) => LAST_USES.has(column))",
+      ],
+    ],
+  ),
+  ...of(
     "src/usage/rollup/rollup-queue.ts",
     ["usage/rollup-queue"],
     [

@@ -130,6 +130,28 @@ describeEachStore((kind, open) => {
       expect(reads()).toBe(2);
     });
 
+    test("reads the keys that are in use again together, also after another process deleted one", async () => {
+      const { db, reads } = instrumentedDb(store.db);
+      const keys = createProviderKeys({
+        db,
+        master: MASTER,
+        providers: () => ["openai"],
+        check: async () => UNCHECKED,
+      });
+      const id = await addKey(GOOD_KEY);
+      expect(await rawOf(keys, START_MS)).toBe(GOOD_KEY);
+      expect(await rawOf(keys, START_MS + 1, "sim")).toBeUndefined();
+      await rawOf(keys, START_MS + 1);
+      await rawOf(keys, START_MS + 1, "sim");
+      await keys.refresh(START_MS + 4_000);
+      expect(await rawOf(keys, START_MS + 8_999)).toBe(GOOD_KEY);
+      expect(await rawOf(keys, START_MS + 8_999, "sim")).toBeUndefined();
+      expect(reads()).toBe(3);
+      await harness.call("alice", "DELETE", `${PATH}/${id}`);
+      await keys.refresh(START_MS + 8_999);
+      expect(await rawOf(keys, START_MS + 9_000)).toBeUndefined();
+    });
+
     test("returns a key that another process deleted for at most five seconds", async () => {
       const id = await addKey(GOOD_KEY);
       const other = (await openProviderKeysHarness(store.db, provider)).providerKeys;

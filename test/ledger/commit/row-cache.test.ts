@@ -89,6 +89,21 @@ describe("a transaction that names no table of cached rows", () => {
     expect(await getWallet(outside, "a")).toEqual({ promo: 100n, paid: 0n, held: 0n });
   });
 
+  test("keeps them, and flushes no hold, when the last uses of keys are written", async () => {
+    expect(ledger.tryHoldSync(hold("h", 700n))).toMatchObject({ status: "held" });
+    const used = [["a.k", NOW]] as const;
+    await db.write((tx) => tx.updateMany("api_key", ["id:text", "last_used_at:bigint"], used));
+    expect(ledger.tryHoldSync(hold("i", 300n))).toMatchObject({ status: "held" });
+    expect(await openHolds()).toEqual([]);
+    await db.write(async (tx) => {
+      await tx.run("update api_key set revoked_at = ? where id = 'a.k'", [NOW]);
+      await tx.updateMany("api_key", ["id:text", "last_used_at:bigint"], used);
+    });
+    expect(await holdLater(hold("j", 1n))).toMatchObject({ status: "key_rejected" });
+    await settle("h", 0n);
+    await settle("i", 0n);
+  });
+
   test("does not hide what another process changed before or after it", async () => {
     await outside.write((tx) => deposit(tx, promoDeposit("more", "a", 500n, NOW)));
     await writeOther();
