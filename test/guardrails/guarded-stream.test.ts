@@ -114,6 +114,23 @@ const WORDS = [
 ];
 
 describe("guardStream", () => {
+  test("reads a long word a few times, however small its parts are", async () => {
+    const word = "aB3x".repeat(4_000);
+    let read = 0;
+    const counting: Guard = {
+      ...MASKING,
+      checkPart: (part) => {
+        read += part.text.length;
+        return MASKING.checkPart(part);
+      },
+    };
+    const events = word.match(/.{4}/g) ?? [];
+    const wire = events.map((text) => eventOf({ index: 0, text })).join("");
+    const received = await readGuarded(`${wire}data: [DONE]\n\n`, counting, () => 150);
+    expect(contentOf(received, 0)).toBe(word);
+    expect(read).toBeLessThan(30 * word.length);
+  });
+
   test("masks a stream as it would mask the whole text, however it is split", async () => {
     const random = createRandom(TEST_SEED);
     for (let round = 0; round < 60; round++) {

@@ -19,6 +19,9 @@ import { dropProbabilities, replaceText, type TextField, textFieldsOf } from "./
 const HOOK_PART_LENGTH = 400;
 /** A text that was not continued while so much of others arrived has ended. */
 const QUIET_LENGTH = 512;
+/** An undecided text of this length is checked again once it has grown by an eighth: else each of its parts reads all of it. */
+const LONG_UNDECIDED_LENGTH = 512;
+const GROWTH_SHARE = 1 / 8;
 /** Checked text that a part begins with. */
 const CONTEXT_LENGTH = 128;
 
@@ -32,6 +35,8 @@ interface StreamText {
   offset: number;
   /** Up to which position the whole is decided. */
   decided: number;
+  /** Up to which position it was checked last. */
+  checked: number;
   /** The length of all texts of the stream when it was continued last. */
   continuedAt: number;
 }
@@ -157,7 +162,7 @@ function addPart(state: State, field: TextField): Part {
 function textOf({ open, length }: State, { isDelta, key }: TextField): StreamText {
   const known = isDelta ? open.get(key) : undefined;
   if (known !== undefined) return known;
-  const whole = { isOpen: isDelta, text: "", offset: 0, decided: 0, continuedAt: 0 };
+  const whole = { isOpen: isDelta, text: "", offset: 0, decided: 0, checked: 0, continuedAt: 0 };
   // A text that is whole in one event, such as one that repeats others, is not continued.
   open.set(isDelta ? key : `${key} ${length}`, whole);
   return whole;
@@ -185,7 +190,10 @@ async function checkTexts(state: State, isLast: boolean): Promise<boolean> {
 
 async function checkText(state: State, whole: StreamText, isLast: boolean): Promise<void> {
   const { text, offset } = whole;
-  if (whole.decided === offset + text.length) return;
+  const end = offset + text.length;
+  const undecided = end - whole.decided;
+  if (undecided === 0 || (!isLast && isSoonAgain(undecided, end - whole.checked))) return;
+  whole.checked = end;
   const checked = whole.decided - offset;
   const { edits, decided } = await state.guard.checkPart({ text, checked, isLast });
   applyToWaiting(state, whole, edits);
@@ -193,6 +201,10 @@ async function checkText(state: State, whole: StreamText, isLast: boolean): Prom
   const unneeded = Math.max(0, decided - CONTEXT_LENGTH);
   whole.text = text.slice(unneeded);
   whole.offset += unneeded;
+}
+
+function isSoonAgain(undecided: number, grown: number): boolean {
+  return undecided > LONG_UNDECIDED_LENGTH && grown < undecided * GROWTH_SHARE;
 }
 
 function applyToWaiting({ waiting }: State, whole: StreamText, edits: readonly TextEdit[]): void {
