@@ -9,6 +9,8 @@ import {
   GoogleGenAI,
 } from "@google/genai";
 import { expectSettledLedger, lastSimulatorRequest } from "../inference/support/harness.ts";
+import { startRawProvider } from "../inference/support/raw-provider.ts";
+import { registerAccount, startGateway } from "../support/gateway.ts";
 import {
   caughtError,
   expectNoOpenStreams,
@@ -176,6 +178,37 @@ describe("the @google/genai package", () => {
     });
     expect(embeddings.length).toBe(2);
     expect(embeddings[0]?.values?.length).toBeGreaterThan(0);
+  });
+
+  test("creates an image, which costs its image tokens", async () => {
+    const image = { inlineData: { mimeType: "image/png", data: "AAAA" } };
+    const provider = await startRawProvider(() => ({
+      body: JSON.stringify({
+        candidates: [{ content: { role: "model", parts: [image] }, finishReason: "STOP" }],
+        usageMetadata: {
+          promptTokenCount: 10,
+          candidatesTokenCount: 1_120,
+          totalTokenCount: 1_130,
+          candidatesTokensDetails: [{ modality: "IMAGE", tokenCount: 1_120 }],
+        },
+      }),
+    }));
+    const env = { GOOGLE_BASE_URL: provider.url, GOOGLE_API_KEY: "test-key-0123456789" };
+    const gateway = await startGateway({ providers: [], env });
+    const { key } = await registerAccount(gateway);
+    const painter = new GoogleGenAI({
+      apiKey: key,
+      httpOptions: { baseUrl: gateway.url, retryOptions: { attempts: 1 } },
+    });
+    const reply = await painter.models.generateContent({
+      model: "google/gemini-nano-banana-2.1",
+      contents: "a lighthouse at night",
+      config: { responseModalities: ["IMAGE"], imageConfig: { aspectRatio: "16:9" } },
+    });
+    expect(reply.candidates?.[0]?.content?.parts?.[0]).toMatchObject(image);
+    expect(costOf(reply)).toBeCloseTo((10 * 1.5 + 1_120 * 30) / 1e6, 9);
+    await gateway.stop();
+    await provider.stop();
   });
 
   test("gets errors in Google's form", async () => {

@@ -1,12 +1,8 @@
 // How long a recording is at most, from its bytes. A provider bills by the second, and the file comes from the caller: what it
 // says of its own length must not make the bound smaller.
 
-export interface AudioLength {
-  /** No decoder finds more audio in the file. */
-  readonly secondsMax: number;
-  /** Set if the length follows from the samples of the file. */
-  readonly seconds?: number;
-}
+import { flacLength, matroskaLength, mp4Length } from "./audio-containers.ts";
+import { type AudioLength, opusSeconds } from "./audio-length.ts";
 
 /** Fewer bytes than any of these formats needs for a second of speech. MP3: its lowest bit rate is 8 kbit/s. */
 const BYTES_PER_SECOND_MIN = { mp3: 1_000, other: 250 } as const;
@@ -16,7 +12,10 @@ export function audioLength(bytes: Uint8Array): AudioLength {
   return (
     wavLength(view) ??
     mp3Length(view) ??
-    oggLength(view) ?? { secondsMax: view.length / BYTES_PER_SECOND_MIN.other }
+    oggLength(view) ??
+    flacLength(view) ??
+    mp4Length(view) ??
+    matroskaLength(view) ?? { secondsMax: view.length / BYTES_PER_SECOND_MIN.other }
   );
 }
 
@@ -114,13 +113,19 @@ function mp3Frame(file: Buffer, at: number): Mp3Frame | undefined {
 }
 
 const OGG_HEADER_BYTES = 27;
-/** Of an Opus packet, whatever its first byte says. */
-const OPUS_PACKET_SECONDS_MAX = 0.12;
+/** Codecs that are not read: what they take for silence is not known. */
+const OTHER_OGG_CODECS = ["\x7fFLAC", "Speex   ", "\x80theora"] as const;
 
-/** Opus in Ogg: the first byte of each packet states its length. Silence has packets of a byte, so bytes bound nothing. */
+/**
+ * The first byte of an Opus packet states its length, and a Vorbis packet has at most half of the longer block. Silence has
+ * packets of a byte, so bytes bound nothing.
+ */
 function oggLength(file: Buffer): AudioLength | undefined {
-  if (file.toString("latin1", 0, 4) !== "OggS" || !file.subarray(0, 128).includes("OpusHead"))
-    return undefined;
+  if (file.toString("latin1", 0, 4) !== "OggS") return undefined;
+  const isOpus = file.subarray(0, 128).includes("OpusHead");
+  const vorbisSeconds = vorbisPacketSeconds(file);
+  if (!isOpus && vorbisSeconds === 0) return undefined;
+  if (OTHER_OGG_CODECS.some((codec) => file.includes(codec, 0, "latin1"))) return undefined;
   let seconds = 0;
   let packets = 0;
   for (let at = 0; at !== -1 && at + OGG_HEADER_BYTES <= file.length;) {
@@ -130,24 +135,28 @@ function oggLength(file: Buffer): AudioLength | undefined {
     for (let segment = 0; segment < segments; segment++) {
       const length = file[at + OGG_HEADER_BYTES + segment] ?? 0;
       // The two headers of the stream come first.
-      if (!isContinued && ++packets > 2) seconds += opusSeconds(file[body], file[body + 1]);
+      if (!isContinued && ++packets > 2)
+        seconds += Math.max(vorbisSeconds, isOpus ? opusSeconds(file[body], file[body + 1]) : 0);
       isContinued = length === 255;
       body += length;
     }
     at = file.indexOf("OggS", body, "latin1");
   }
-  return { secondsMax: seconds, seconds };
+  return vorbisSeconds > 0 ? { secondsMax: seconds } : { secondsMax: seconds, seconds };
 }
 
-/** RFC 6716, section 3.1. */
-function opusSeconds(toc = 0, count = 0): number {
-  const config = toc >> 3;
-  const frameMs =
-    config < 12
-      ? ([10, 20, 40, 60][config % 4] ?? 60)
-      : config < 16
-        ? ([10, 20][config % 2] ?? 20)
-        : ([2.5, 5, 10, 20][config % 4] ?? 20);
-  const frames = [1, 2, 2, count & 0x3f][toc & 3] ?? 1;
-  return Math.min(OPUS_PACKET_SECONDS_MAX, (frameMs * frames) / 1_000);
+const VORBIS_HEAD = "\x01vorbis";
+
+/** The longest packet of all Vorbis streams in the file; 0 if there is none. */
+function vorbisPacketSeconds(file: Buffer): number {
+  let longest = 0;
+  for (
+    let at = file.indexOf(VORBIS_HEAD, 0, "latin1");
+    at !== -1 && at + 29 <= file.length;
+    at = file.indexOf(VORBIS_HEAD, at + 1, "latin1")
+  ) {
+    const rate = Math.max(1, file.readUInt32LE(at + 12));
+    longest = Math.max(longest, 2 ** ((file[at + 28] ?? 0) >> 4) / 2 / rate);
+  }
+  return longest;
 }
