@@ -30,6 +30,7 @@ const LONG_FILES: readonly string[] = [
   "service-levels/credit-bounds",
   "chaos/chaos",
   "inference/lifecycle/multiple-processes",
+  "inference/lifecycle/media-kills",
   "inference/lifecycle/gateway-search-charges",
   "inference/lifecycle/rolling-bursts",
   "inference/streaming/ended-entrances",

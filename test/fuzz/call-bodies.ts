@@ -154,6 +154,21 @@ export const CALL_BODIES: Readonly<Record<string, Json>> = {
     requests: ["a", "b"].map((text) => ({ content: { parts: [{ text }] } })),
   },
   "/v1/embeddings": { model: "sim/embed", input: ["a", "b"], encoding_format: "float" },
+  "/v1/images/generations": {
+    model: "sim/image-each-size",
+    prompt: TEXT,
+    n: 2,
+    size: "1024x1024",
+    quality: "low",
+    partial_images: 1,
+  },
+  "/v1/images/edits": { model: "sim/image", prompt: TEXT, images: [{ image_url: PNG }] },
+  "/v1/audio/speech": { model: "sim/speech", input: TEXT, voice: "alloy", speed: 1 },
+  "/v1/rerank": { model: "sim/rerank", query: TEXT, documents: ["a", { text: "b" }], top_n: 1 },
+  "/v2/rerank": { model: "sim/rerank-tokens", query: TEXT, documents: ["a", "b"] },
+  "/v1/moderations": { model: "sim/moderation", input: [TEXT] },
+  "/v1/decisions": { model: "sim/echo", input: TEXT, questions: [{ type: "predicate" }] },
+  "/v1/completions": { model: "sim/echo", prompt: [TEXT, "b"], max_tokens: 5, n: 2 },
 };
 
 /** Simulator directives that inject faults. */

@@ -195,12 +195,16 @@ function callBody(target: FuzzTarget, random: Random, call: Json): unknown {
   const chosen = Object.fromEntries(
     Object.entries(call).filter(
       ([name]) =>
-        /^(model|messages|input|contents|requests|max_tokens)$/.test(name) || random.chance(0.3),
+        /^(model|messages|input|contents|requests|max_tokens|prompt|images|voice|query|documents|questions)$/.test(
+          name,
+        ) || random.chance(0.3),
     ),
   );
+  // Models of chat serve no other endpoint.
+  const isOwnModel = /^sim\/(image|speech|rerank|moderation)/.test(String(call["model"]));
   const body: Json = {
     ...chosen,
-    model: random.pickFrom(target.models),
+    ...(isOwnModel && random.chance(0.95) ? {} : { model: random.pickFrom(target.models) }),
     ...(random.chance(0.4) ? { stream: true } : {}),
   };
   return random.chance(0.08) ? withDirective(random, body) : body;

@@ -7,6 +7,27 @@ import { type AudioLength, OPUS_PACKET_SECONDS_MAX, opusSeconds } from "./audio-
 const FLAC_RATES = [
   0, 88_200, 176_400, 192_000, 8_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000, 96_000,
 ] as const;
+/** Of the codes 12 to 14, in Hz; 15 is invalid. */
+const FLAC_UNITS: Readonly<Record<number, number>> = { 12: 1_000, 13: 1, 14: 10 };
+/** In samples, by code: 0 is invalid, and for 6 and 7 the size is written after the number of the frame. */
+const FLAC_SIZES = [
+  0,
+  192,
+  576,
+  1_152,
+  2_304,
+  4_608,
+  undefined,
+  undefined,
+  256,
+  512,
+  1_024,
+  2_048,
+  4_096,
+  8_192,
+  16_384,
+  32_768,
+] as const;
 const FLAC_HEADER_BYTES = 42;
 /** Before the checksum: four fixed bytes, a number of up to seven, a block size and a rate of two each. */
 const FLAC_FRAME_HEADER_MAX = 15;
@@ -39,24 +60,11 @@ function flacFrameSeconds(head: Buffer, ownRate: number): number {
     at += bytes;
     return value;
   };
-  const samples =
-    sizeCode === 6 || sizeCode === 7
-      ? read(sizeCode - 5) + 1
-      : sizeCode === 1
-        ? 192
-        : sizeCode < 6
-          ? 576 << (sizeCode - 2)
-          : 256 << (sizeCode - 8);
-  const stated =
-    rateCode < 12
-      ? FLAC_RATES[rateCode]
-      : rateCode === 12
-        ? read(1) * 1_000
-        : read(2) * (rateCode === 14 ? 10 : 1);
-  if (sizeCode === 0 || rateCode === 15 || at >= head.length) return 0;
-  if (crc8(head.subarray(0, at)) !== head[at]) return 0;
-  const rates = [ownRate, stated ?? 0].filter((rate) => rate > 0);
-  return rates.length === 0 ? 0 : samples / Math.min(...rates);
+  const samples = FLAC_SIZES[sizeCode] ?? read(sizeCode - 5) + 1;
+  const rate = FLAC_RATES[rateCode] ?? read(rateCode === 12 ? 1 : 2) * (FLAC_UNITS[rateCode] ?? 0);
+  if (at >= head.length || crc8(head.subarray(0, at)) !== head[at]) return 0;
+  const slowest = Math.min(ownRate || rate, rate || ownRate);
+  return slowest === 0 ? 0 : samples / slowest;
 }
 
 function crc8(bytes: Buffer): number {
