@@ -7,7 +7,6 @@ import { deposit } from "../src/ledger/ledger.ts";
 import { type Db, integer, type Tx } from "../src/store/db.ts";
 import { insertUsage } from "../src/usage/insert-usage.ts";
 import { rollUpUsage } from "../src/usage/rollup/roll-up.ts";
-import { completeSegments } from "../src/usage/usage-segments.ts";
 import type { UsageRecord } from "../src/usage/usage.ts";
 import { openAccount, promoDeposit, usageRecord } from "../test/ledger/fixtures.ts";
 
@@ -79,7 +78,6 @@ export async function fillStore(
   });
   await addSmallAccounts(db, smallAccounts, now);
   await rollUpUsage(db);
-  await completeSegments(db);
 }
 
 function recordAt(

@@ -6,7 +6,6 @@ import { newId } from "../src/base/id.ts";
 import { HOUR_MS } from "../src/base/time.ts";
 import { integer } from "../src/store/db.ts";
 import { insertUsage } from "../src/usage/insert-usage.ts";
-import { createAddSegment } from "../src/usage/usage-segments.ts";
 import { createWorld, dueAt, FIRST_DAY } from "../test/ledger-proofs/fixtures.ts";
 import { usageRecord } from "../test/ledger/fixtures.ts";
 import { openStore } from "../test/support/stores/stores.ts";
@@ -21,7 +20,6 @@ const world = await createWorld(db);
 const accounts = Array.from({ length: Number(values.accounts) }, (_, index) =>
   newId("acct", FIRST_DAY + index),
 );
-const addSegment = createAddSegment();
 for (let from = 0; from < accounts.length; from += ROWS_PER_TRANSACTION) {
   const part = accounts.slice(from, from + ROWS_PER_TRANSACTION);
   const at = FIRST_DAY + HOUR_MS + from;
@@ -36,7 +34,6 @@ for (let from = 0; from < accounts.length; from += ROWS_PER_TRANSACTION) {
       usageRecord({ id: newId("req", at), accountId, keyId: "key", cost: 7n, createdAt: at }),
     );
     await insertUsage(tx, records, { calls: records.map(() => charge), hours: [] });
-    await addSegment(tx, records.length);
   });
 }
 

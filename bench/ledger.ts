@@ -14,7 +14,6 @@ import { migrate } from "../src/store/migrate.ts";
 import { openPostgres } from "../src/store/postgres.ts";
 import { openSqlite } from "../src/store/sqlite.ts";
 import { insertUsage } from "../src/usage/insert-usage.ts";
-import { createAddSegment } from "../src/usage/usage-segments.ts";
 import type { UsageRecord } from "../src/usage/usage.ts";
 import { verifyLedger } from "../src/verification/verify.ts";
 import { openAccount, promoDeposit, usageRecord } from "../test/ledger/fixtures.ts";
@@ -189,17 +188,13 @@ async function measure({
   callers,
   forMs,
 }: BenchRun): Promise<BenchResult> {
-  const addSegment = createAddSegment();
   const ledger = createLedger<UsageRecord>({
     db,
     holdBuffer,
     commit: COMMIT,
     process: "bench",
     epoch,
-    writeRecords: async (tx, records, charges) => {
-      await insertUsage(tx, records, charges);
-      await addSegment(tx, records.length);
-    },
+    writeRecords: insertUsage,
   });
   const latencies: number[] = [];
   const started = performance.now();

@@ -2,7 +2,6 @@
 // tables of other folders, so that all of it can be read in one place.
 
 import { type Db, integer, type Reader, text, type Tx } from "../store/db.ts";
-import { selectUsage } from "../usage/usage-of-account.ts";
 import { GRACE_MS } from "./closing.ts";
 
 /** Rows per transaction, so that other writes do not wait long. */
@@ -15,8 +14,6 @@ interface Erasure {
   readonly key: string;
   /** The rows that still have data. `@account` is the account's id. */
   readonly rows: string;
-  /** Where chunks of rows are chosen, if not in the whole table. */
-  readonly from?: (kind: Reader["kind"]) => string;
   /** The columns to change; absent to delete the rows. `@now` is the time. */
   readonly set?: string;
 }
@@ -73,8 +70,6 @@ export const ERASURES: readonly Erasure[] = [
     table: "usage_record",
     key: "id",
     rows: `${OF_ACCOUNT} and labels is not null`,
-    from: (kind) =>
-      `(${selectUsage(kind, "usage_record.*", { sql: OF_ACCOUNT, values: [] }).sql}) as usage`,
     set: "labels = null",
   },
   { table: "session_usage", key: "session_id", rows: OF_ACCOUNT },
@@ -129,8 +124,6 @@ export const KEPT_TABLES: Readonly<Record<string, string>> = {
   ledger_checkpoint: "sums that prove the ledger",
   ledger_day: "no data of accounts",
   ledger_proof_page: "hashes and parts of balances without names, deleted after 31 days",
-  usage_segment: "an index of usage records",
-  usage_by_account: "an index of usage records",
   provider_hour: "sums over all accounts",
   credential_hour: "sums over all accounts",
   charge_hour: "sums over all accounts",
@@ -193,13 +186,13 @@ async function hasMoneyInFlight(db: Reader, accountId: string): Promise<boolean>
 
 async function eraseRows(
   db: Db,
-  { table, key, rows, from, set }: Erasure,
+  { table, key, rows, set }: Erasure,
   accountId: string,
   now: number,
 ): Promise<void> {
   const change = set === undefined ? `delete from ${table}` : `update ${table} set ${set}`;
   const { sql, params } = bind(
-    `${change} where ${rows} and ${key} in (select ${key} from ${from?.(db.kind) ?? table} where ${rows} limit ${CHUNK_ROWS})`,
+    `${change} where ${rows} and ${key} in (select ${key} from ${table} where ${rows} limit ${CHUNK_ROWS})`,
     { "@account": accountId, "@now": now },
   );
   while ((await db.write((tx) => tx.run(sql, params))) > 0)

@@ -7,7 +7,6 @@ import { DAY_MS, HOUR_MS } from "../base/time.ts";
 import { callTransfers, readChargedCall } from "../ledger/call-charges.ts";
 import { bucketAccount, type Transfer } from "../ledger/ledger-rows.ts";
 import { integer, type Reader, type Row, text } from "../store/db.ts";
-import { selectUsage } from "../usage/usage-of-account.ts";
 import type { SqlPart } from "../verification/account-range.ts";
 import { joinOwners } from "../verification/check-tables.ts";
 
@@ -45,23 +44,23 @@ export async function readEntries(
   owners: SqlPart,
   { from, to = Number.MAX_SAFE_INTEGER }: TimeRange,
 ): Promise<ReadonlyMap<string, readonly Entry[]>> {
-  const accounts = { sql: owners.sql, values: owners.params };
   const firstId = minIdAt("req", Math.max(0, from - CHARGED_AFTER_MAX_MS));
-  const before = to === Number.MAX_SAFE_INTEGER ? undefined : minIdAt("req", to);
-  const calls = selectUsage(reader.kind, CALL_COLUMNS, accounts, { from: firstId, before });
+  // "~" sorts after every id.
+  const ids = [firstId, to === Number.MAX_SAFE_INTEGER ? "~" : minIdAt("req", to)];
+  const records = { table: "usage_record", columns: CALL_COLUMNS, owners };
+  const calls = joinOwners(reader.kind, records, { sql: "id >= ? and id < ?", params: ids });
   const times = [from, to];
-  const late = joinOwners(
-    reader.kind,
-    { table: "usage_record", columns: CALL_COLUMNS, owners },
-    { sql: `charged_at >= ? and charged_at < ? and ${LATE}`, params: times },
-  );
+  const late = joinOwners(reader.kind, records, {
+    sql: `charged_at >= ? and charged_at < ? and ${LATE}`,
+    params: times,
+  });
   const moved = joinOwners(
     reader.kind,
     { table: "transfer", columns: TRANSFER_COLUMNS, owners },
     { sql: "at >= ? and at < ?", params: times },
   );
   const rows = [
-    ...(await reader.all(calls.sql, calls.values)),
+    ...(await reader.all(calls.sql, calls.params)),
     ...(await reader.all(late.sql, late.params)).filter((row) => text(row, "id") < firstId),
   ];
   const entries = rows

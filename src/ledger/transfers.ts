@@ -43,7 +43,6 @@ async function listCalls(
   { limit, after }: Position,
 ): Promise<TransferPage> {
   const { sql, values } = selectUsageInOrder(
-    reader.kind,
     "id, account_id, promo_nano, paid_nano, overrun_nano, charged_at",
     { accountId, ids: { after } },
     { order: "asc", limit },

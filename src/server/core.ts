@@ -51,7 +51,6 @@ import { clearMovedMark, isNewStore } from "../store/migrate.ts";
 import { openStore } from "../store/open.ts";
 import { createRefusedCalls, type RefusedCalls } from "../usage/refused-calls.ts";
 import { createRollupQueue, type RollupQueue } from "../usage/rollup/rollup-queue.ts";
-import { createAddSegment } from "../usage/usage-segments.ts";
 import { createWorkloadIdentity } from "../workload-identity/workload-identity.ts";
 import { writeCallRecords } from "./call-records.ts";
 import { type ConnectionGuard, createConnectionGuard } from "./connections/connection-guard.ts";
@@ -127,7 +126,6 @@ async function openCoreOn(store: Db, config: Config, options: CoreOptions): Prom
   const idempotency = createIdempotency(master, { name: config.processName, epoch });
   const promptLog = createPromptLog(master, config.promptRetentionDays);
   const ownHolds = createOwnHolds(withoutLargeReplies);
-  const addSegment = createAddSegment();
   const rollupQueue = createRollupQueue();
   const ledger = createLedger<SettledCall>({
     db,
@@ -137,10 +135,8 @@ async function openCoreOn(store: Db, config: Config, options: CoreOptions): Prom
     leases: holdBuffer === undefined && config.store.hasCreditLeases ? { now } : undefined,
     process: config.processName,
     epoch,
-    writeRecords: async (tx, records, charges) => {
-      await writeCallRecords(tx, { records, charges }, { idempotency, promptLog, rollupQueue });
-      await addSegment(tx, records.length);
-    },
+    writeRecords: (tx, records, charges) =>
+      writeCallRecords(tx, { records, charges }, { idempotency, promptLog, rollupQueue }),
     deferral: deferSettlements(log, options.storeWaitMs),
     scheduleTopUps,
   });

@@ -41,7 +41,6 @@ import { sweepRefusedCalls } from "../usage/refused-calls.ts";
 import { sweepCredentialHours } from "../usage/rollup/credential-hours.ts";
 import { sweepProviderHours } from "../usage/rollup/provider-hours.ts";
 import { rollUpUsage } from "../usage/rollup/roll-up.ts";
-import { completeSegments } from "../usage/usage-segments.ts";
 import type { Job } from "./scheduler.ts";
 import type { ServerOptions } from "./server-options.ts";
 import type { Services } from "./services.ts";
@@ -86,7 +85,6 @@ export function createJobs(
     ["read blocks and limits", 5 * SECOND_MS, () => readControls(services)],
     ["reload models file", 5 * SECOND_MS, createCatalogReload({ catalog, log, now })],
     ["erase closed accounts", HOUR_MS, () => eraseClosed(db, log, now())],
-    ["complete usage segments", MINUTE_MS, () => completeSegments(db)],
     ["roll up usage", 5 * SECOND_MS, () => core.rollupQueue.flush(db, now())],
     ["roll up usage of ended processes", MINUTE_MS, () => rollUpUsage(db, now() - MINUTE_MS)],
     ["evaluate service levels", 5 * MINUTE_MS, () => evaluateServiceLevels({ db, log }, now())],

@@ -181,7 +181,6 @@ async function breachesOf(
   const times = { from: start, to: end };
   for (let ids = idRange(times); ;) {
     const { sql, values } = selectUsageInOrder(
-      reader.kind,
       "*",
       { accountId, ids, others: recordConditions(times) },
       { order: "asc", limit: RECORDS_PER_STATEMENT },

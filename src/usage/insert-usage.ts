@@ -5,7 +5,6 @@ import type { ChargesAt } from "./rollup/charge-hours.ts";
 import { insertPending, pendingRowOf } from "./rollup/pending.ts";
 import type { RollupQueue } from "./rollup/rollup-queue.ts";
 import { addSessionUsage } from "./session-usage.ts";
-import { addLateEntries } from "./usage-segments.ts";
 import { toUsageValues, USAGE_COLUMNS, type UsageRecord } from "./usage.ts";
 
 export interface BatchCharges {
@@ -25,7 +24,6 @@ export async function insertUsage(
   await Promise.all([
     tx.insertMany("usage_record", USAGE_COLUMNS, rows),
     queueUsage(tx, records, charges, queue),
-    addLateEntries(tx, records),
     addSessionUsage(tx, records),
   ]);
 }

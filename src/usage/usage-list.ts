@@ -141,7 +141,7 @@ async function readRankedSlice(
   filter: UsageListFilter,
   { sort, limit, before }: Ranking & { readonly before: string },
 ): Promise<Slice> {
-  const { slice, matching } = sliceBefore(reader, accountId, filter, {
+  const { slice, matching } = sliceBefore(accountId, filter, {
     before,
     limit: RECORDS_PER_STATEMENT,
   });
@@ -172,7 +172,7 @@ async function readSlice(
   const isWhole = reader.kind === "sqlite" && recordConditions(withoutTime(filter)).length === 0;
   // SQLite sorts the whole slice. Without a filter, other than of time, all of its records match.
   const length = isWhole ? Math.min(limit, RECORDS_PER_STATEMENT) : RECORDS_PER_STATEMENT;
-  const { slice, matching } = sliceBefore(reader, accountId, filter, { before, limit: length });
+  const { slice, matching } = sliceBefore(accountId, filter, { before, limit: length });
   const all = slice("*");
   const rows = await reader.all(
     `select * from (${all.sql}) as slice where ${matching.where || "true"} order by id desc limit ?`,
@@ -185,7 +185,6 @@ async function readSlice(
 
 /** The newest records before an id, and the conditions that are tested on them. */
 function sliceBefore(
-  reader: Reader,
   accountId: string,
   filter: UsageListFilter,
   { before, limit }: { readonly before: string; readonly limit: number },
@@ -198,7 +197,7 @@ function sliceBefore(
     others: recordConditions({ from, to }),
   };
   const slice = (columns: string): Condition =>
-    selectUsageInOrder(reader.kind, columns, range, { order: "desc", limit });
+    selectUsageInOrder(columns, range, { order: "desc", limit });
   return { slice, matching: joinConditions(recordConditions(withoutTime(filter))) };
 }
 

@@ -3,7 +3,7 @@
 
 import { SYSTEM_ACCOUNTS } from "../ledger/ledger-rows.ts";
 import type { Reader, Value } from "../store/db.ts";
-import { idConditions, type IdRange, selectUsage } from "../usage/usage-of-account.ts";
+import { idConditions, type IdRange } from "../usage/usage-of-account.ts";
 import { type AccountRange, rangeCondition, type SqlPart } from "./account-range.ts";
 import { checkpointsOf, FIRST_CALL_ID } from "./checkpoint.ts";
 
@@ -65,13 +65,7 @@ function rowsOf(table: string, kind: Reader["kind"], { range, position }: CheckS
   if (position !== undefined && table === "usage_record")
     return laterRecords(kind, range, position);
   const accounts = rangeCondition(table === "account" ? "id" : "account_id", range);
-  if (kind === "sqlite" && table === "usage_record") return usageOf(accounts);
   return { sql: `(select * from ${table} where ${accounts.sql})`, params: accounts.params };
-}
-
-function usageOf({ sql, params }: SqlPart, ids: IdRange = {}): SqlPart {
-  const usage = selectUsage("sqlite", "usage_record.*", { sql, values: params }, ids);
-  return { sql: `(${usage.sql})`, params: usage.values };
 }
 
 /** Reads the index of each account, because a range of ids is spread over all accounts. */
@@ -81,10 +75,6 @@ export function perAccount(
   ids: IdRange,
 ): SqlPart {
   const owners = rangeCondition("account_id", range);
-  if (kind === "sqlite" && table === "usage_record") {
-    const { sql, params } = usageOf(owners, ids);
-    return { sql: `select ${columns} from ${sql}`, params };
-  }
   const conditions = idConditions(ids);
   return joinOwners(
     kind,

@@ -18,7 +18,7 @@ import {
 import { type Check, CHECKS } from "./ledger-checks.ts";
 
 const PROBLEMS_MAX = 100;
-/** Bounds the memory of a statement. Each one reads the records that are in no segment yet, so small ranges take longer. */
+/** Bounds the memory of a statement. */
 const ACCOUNTS_PER_RANGE = 2_000;
 /** Both stores sort what fits into this in memory, and the rest on disk at a fraction of the speed. */
 const SORT_MEMORY_MIB = 256;

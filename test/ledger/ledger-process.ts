@@ -12,7 +12,6 @@ import type { Db } from "../../src/store/db.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
 import { openSqlite } from "../../src/store/sqlite.ts";
 import { insertUsage } from "../../src/usage/insert-usage.ts";
-import { createAddSegment } from "../../src/usage/usage-segments.ts";
 import type { UsageRecord } from "../../src/usage/usage.ts";
 import { usageRecord } from "./fixtures.ts";
 
@@ -25,16 +24,12 @@ const bufferedDb =
 const db: Db = bufferedDb ?? openPostgres(address);
 const epoch = await startEpoch(db, name, Date.now());
 const swept = await sweepHolds(db, Date.now());
-const addSegment = createAddSegment({ records: 10, tailKept: 5 }, 1);
 const ledger = createLedger<UsageRecord>({
   db,
   holdBuffer: bufferedDb,
   process: name,
   epoch,
-  writeRecords: async (tx, records, charges) => {
-    await insertUsage(tx, records, charges);
-    await addSegment(tx, records.length);
-  },
+  writeRecords: insertUsage,
 });
 printLine(`ready ${epoch} ${swept}`);
 

@@ -22,7 +22,6 @@ const WITHOUT_ACCOUNT: Readonly<Record<string, string>> = {
   "src/ledger/liveness.ts hold": "finds dead processes with holds in any account",
   "src/operator/system/grant-figures.ts wallet": "counts over all accounts",
   "src/usage/usage-of-account.ts usage_record": "the callers pass the condition on the account",
-  "src/usage/usage-segments.ts usage_record": "only on SQLite",
   "src/commands/move.ts wallet": "sums over all accounts",
   "src/commands/move.ts transfer": "sums over all accounts",
 };

@@ -6,7 +6,6 @@ import { DAY_MS, HOUR_MS } from "../../src/base/time.ts";
 import type { Db } from "../../src/store/db.ts";
 import { insertUsage } from "../../src/usage/insert-usage.ts";
 import { rollUpUsage } from "../../src/usage/rollup/roll-up.ts";
-import { completeSegments } from "../../src/usage/usage-segments.ts";
 import { sumUsage } from "../../src/usage/usage-stats.ts";
 import {
   findRollupDifferences,
@@ -32,7 +31,6 @@ describe.each(STORE_KINDS)("usage roll-ups on %s", (kind) => {
     for (let day = 0; day < DAYS; day++)
       await insertCalls(db, ["acct_a", "acct_b"], START + day * DAY_MS);
     await rollUpUsage(db);
-    await completeSegments(db);
   });
   afterAll(() => store.close());
 

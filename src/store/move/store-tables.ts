@@ -10,8 +10,8 @@ import {
   type Value,
 } from "../db.ts";
 
-/** Records of migrations and moves, and indexes that only SQLite has, belong to one store and are not copied. */
-const NOT_COPIED = new Set(["migration", "move_progress", "usage_segment", "usage_by_account"]);
+/** Records of migrations and moves belong to one store and are not copied. */
+const NOT_COPIED = new Set(["migration", "move_progress"]);
 
 export interface Table {
   readonly name: string;

@@ -510,7 +510,7 @@ create table usage_record (
   paid_nano bigint, -- charged to paid credit
   overrun_nano bigint, -- cost beyond the balance
   charged_at bigint, -- when it was charged; null without a charge
-  primary key (id, account_id)
+  primary key (account_id, id)
 );
 
 create index usage_record_late on usage_record (account_id, charged_at) where charged_at - created_at > 7200000;
@@ -531,23 +531,6 @@ create table refused_call (
 ) without rowid;
 
 create index refused_call_by_age on refused_call (created_at);
-
--- SQLite only: ranges of usage records that are indexed by account.
--- Deleted: with the records of the segment
-create table usage_segment (
-  number bigint not null,
-  last_id text not null, -- last id of the segment
-  primary key (last_id)
-) without rowid;
-
--- SQLite only: the index of usage records by account, in segments.
--- Deleted: with its record
-create table usage_by_account (
-  segment bigint not null, -- number of the segment
-  account_id text not null,
-  id text not null, -- id of the call
-  primary key (segment, account_id, id)
-) without rowid;
 
 -- Sums of the calls of each agent of a session.
 -- Deleted: 30 days after the agent's last call

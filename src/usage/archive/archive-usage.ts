@@ -9,13 +9,11 @@ import type { Log } from "../../base/log.ts";
 import { type Nano, toNano } from "../../base/money/money.ts";
 import { DAY_MS, utcDay } from "../../base/time.ts";
 import { type Db, type Reader, type Row, type Tx, integer, text } from "../../store/db.ts";
-import { selectUsage, selectUsageInOrder } from "../usage-of-account.ts";
+import { selectUsageInOrder } from "../usage-of-account.ts";
 import { toUsageRecord as toApiRecord } from "../usage-record.ts";
-import { deleteEmptySegments, removeFromSegments } from "../usage-segments.ts";
 import { type UsageRecord, toUsageRecord } from "../usage.ts";
 
 const ACCOUNTS_PER_STATEMENT = 200;
-const IDS_PER_STATEMENT = 5_000;
 const RECORDS_PER_TRANSACTION = 500;
 
 export interface ArchiveDeps {
@@ -49,43 +47,20 @@ export async function archiveUsage(deps: ArchiveDeps, now: number): Promise<numb
       archived += done;
       if (done < RECORDS_PER_TRANSACTION) break;
     }
-  if (archived > 0) await deps.db.write(deleteEmptySegments);
   if (archived > 0) deps.log.info("archived usage records", { records: archived });
   return archived;
 }
 
+const NEXT_ACCOUNT = "select min(account_id) from usage_record where account_id > ";
+
+/** The primary key begins with the account: the search for the next one skips the records of an account. */
 async function* accountsWithUsage(reader: Reader, before: string): AsyncGenerator<string> {
-  if (reader.kind === "sqlite") yield* accountsOfIds(reader, before);
-  else yield* accountsInOrder(reader, before);
-}
-
-/** On SQLite the primary key begins with the id. */
-async function* accountsOfIds(reader: Reader, before: string): AsyncGenerator<string> {
-  const accountIds = new Set<string>();
-  for (let after = ""; ;) {
-    const rows = await reader.all(
-      "select id, account_id from usage_record where id > ? and id < ? order by id limit ?",
-      [after, before, IDS_PER_STATEMENT],
-    );
-    for (const row of rows) accountIds.add(text(row, "account_id"));
-    const last = rows.at(-1);
-    if (last === undefined || rows.length < IDS_PER_STATEMENT) break;
-    after = text(last, "id");
-    await new Promise((resolve) => setImmediate(resolve));
-  }
-  yield* accountIds;
-}
-
-const NEXT_ACCOUNT = "select account_id from usage_record where account_id > ";
-
-/** On PostgreSQL the primary key begins with the account: the search for the next one skips the records of an account. */
-async function* accountsInOrder(reader: Reader, before: string): AsyncGenerator<string> {
   for (let after = ""; ;) {
     const accounts = await reader.all(
       `with recursive found (account_id) as (
-         (${NEXT_ACCOUNT} ? order by account_id limit 1)
+         ${NEXT_ACCOUNT} ?
          union all
-         select (${NEXT_ACCOUNT} found.account_id order by account_id limit 1) from found where account_id is not null
+         select (${NEXT_ACCOUNT} found.account_id) from found where account_id is not null
        )
        select account_id, (select min(id) from usage_record
          where usage_record.account_id = found.account_id and usage_record.id < ?) as oldest
@@ -106,7 +81,6 @@ async function archiveSome(
   before: string,
 ): Promise<number> {
   const { sql, values } = selectUsageInOrder(
-    db.kind,
     "*",
     { accountId, ids: { before } },
     { order: "asc", limit: RECORDS_PER_TRANSACTION },
@@ -126,7 +100,10 @@ async function archiveSome(
   }
   appendToArchive(folder, records);
   await db.write(async (tx) => {
-    const deleted = await deleteRecords(tx, accountId, records);
+    const deleted = await tx.run(
+      "delete from usage_record where account_id = ? and id >= ? and id <= ?",
+      [accountId, first.id, last.id],
+    );
     if (deleted !== records.length)
       throw new Error("another process archived the same usage records");
     await keepTransfers(tx, rows);
@@ -144,44 +121,16 @@ async function archiveSome(
   return records.length;
 }
 
-async function deleteRecords(
-  tx: Tx,
-  accountId: string,
-  records: readonly UsageRecord[],
-): Promise<number> {
-  const [first = "", last = ""] = [records[0]?.id, records.at(-1)?.id];
-  if (tx.kind === "postgres")
-    return tx.run("delete from usage_record where account_id = ? and id >= ? and id <= ?", [
-      accountId,
-      first,
-      last,
-    ]);
-  await removeFromSegments(tx, accountId, { first, last });
-  let deleted = 0;
-  // A range of ids would also match the records of other accounts.
-  for (const { id } of records)
-    deleted += await tx.run("delete from usage_record where account_id = ? and id = ?", [
-      accountId,
-      id,
-    ]);
-  return deleted;
-}
-
 async function readCharges(
   reader: Reader,
   accountId: string,
   firstId: string,
   lastId: string,
 ): Promise<ReadonlyMap<string, Charge>> {
-  const calls = selectUsage(
-    reader.kind,
-    "id as ref, promo_nano + paid_nano + overrun_nano as total, charged_at as at",
-    { sql: "account_id = ?", values: [accountId] },
-    { from: firstId, upTo: lastId },
-  );
   const rows = await reader.all(
-    `select ref, cast(total as text) as total, at from (${calls.sql}) as calls where at is not null`,
-    calls.values,
+    `select id as ref, cast(promo_nano + paid_nano + overrun_nano as text) as total, charged_at as at from usage_record
+     where account_id = ? and id >= ? and id <= ? and charged_at is not null`,
+    [accountId, firstId, lastId],
   );
   return new Map(
     rows.map((row) => [text(row, "ref"), { total: toNano(row["total"]), at: integer(row, "at") }]),

@@ -331,7 +331,6 @@ async function addRecords(
   const within = { ...filter, ...range };
   for (let ids = idRange(within); ;) {
     const { sql, values } = selectUsageInOrder(
-      reader.kind,
       "*",
       { accountId, ids, others: recordConditions(within) },
       { order: "asc", limit: RECORDS_PER_STATEMENT },

@@ -18,7 +18,6 @@ export async function rebuildRollups(tx: Tx, accountId: string, from: number): P
   // A call may have begun on the day before.
   for (let after = minIdAt("req", from - DAY_MS); ;) {
     const { sql, values } = selectUsageInOrder(
-      tx.kind,
       "*",
       { accountId, ids: { after } },
       { order: "asc", limit: RECORDS_PER_STATEMENT },

@@ -15,8 +15,6 @@ export const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
     "credential_hour",
     "charge_hour",
     "usage_archive",
-    "usage_segment",
-    "usage_by_account",
     "session_usage",
   ],
   ledger: ["wallet", "spender", "hold", "swept_hold", "transfer", "process", "agent_session"],
