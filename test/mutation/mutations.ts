@@ -34,6 +34,107 @@ function of(
   }));
 }
 
+const MEDIA: readonly Mutation[] = [
+  ...of(
+    "src/models/price.ts",
+    ["inference/lifecycle/relayed-endpoints"],
+    [
+      [
+        "every image costs the highest price of its model",
+        "? fieldOf(imageFees, imageClass)",
+        "? undefined",
+      ],
+    ],
+  ),
+  ...of(
+    "src/models/price-bound.ts",
+    ["inference/lifecycle/relayed-endpoints"],
+    [
+      [
+        "images are held at the highest price, whatever their size and quality",
+        "feeOf(card, rates, meter, imageClass).unitPrice",
+        "feeOf(card, rates, meter, undefined).unitPrice",
+      ],
+    ],
+  ),
+  ...of(
+    "packages/wires/src/relayed/image-units.ts",
+    ["inference/lifecycle/relayed-endpoints"],
+    [
+      [
+        "the pixels of several images cost those of one",
+        "(images * width * height)",
+        "(width * height)",
+      ],
+    ],
+  ),
+  ...of(
+    "packages/wires/src/relayed/images-endpoint.ts",
+    ["inference/lifecycle/relayed-endpoints"],
+    [["an image without pixels is held at nothing", "pixels < 1", "pixels < 0"]],
+  ),
+  ...of(
+    "src/inference/lifecycle/reply/meter.ts",
+    ["inference/metering/empty-other-replies"],
+    [
+      [
+        "a reply without an image or a text is charged for its input",
+        "if (plan.isEmpty?.(json) === true)",
+        "if (Date.now() < 0)",
+      ],
+    ],
+  ),
+  ...of(
+    "packages/wires/src/relayed/completions-endpoint.ts",
+    ["inference/metering/empty-other-replies"],
+    [
+      [
+        "a stream of a text completion that ends without a reason is charged",
+        "endsIn: hasEnded,",
+        "",
+      ],
+    ],
+  ),
+  ...of(
+    "packages/wires/src/relayed/audio-containers.ts",
+    ["packages/wires/test/relayed/audio-containers"],
+    [
+      [
+        "a FLAC frame is as fast as it says, whatever the file says",
+        "Math.min(ownRate || rate, rate || ownRate)",
+        "rate || ownRate",
+      ],
+      [
+        "an MP4 file plays once, whatever its edit list says",
+        "totals.seconds.push(units / totals.movieScale);",
+        "",
+      ],
+      [
+        "fragments of an MP4 file have no frames",
+        'else if (type === "trun") totals.frames += u32(4);',
+        "",
+      ],
+      ["laced packets of WebM count as one", "if (lacing === 0)", "if (lacing >= 0)"],
+      [
+        "what follows broken bytes of a WebM file is not counted",
+        "at = file.indexOf(CLUSTER_ID, at)",
+        "at = -1",
+      ],
+    ],
+  ),
+  ...of(
+    "packages/wires/src/relayed/audio-duration.ts",
+    ["packages/wires/test/relayed/audio-containers"],
+    [
+      [
+        "the first Vorbis stream of a file counts for all of them",
+        "longest = Math.max(longest, 2 **",
+        "longest ||= Math.max(longest, 2 **",
+      ],
+    ],
+  ),
+];
+
 const LEDGER: readonly Mutation[] = [
   ...of(
     "src/inference/lifecycle/hold/confirm-hold.ts",
@@ -1728,6 +1829,7 @@ const PROMPT_LOG: readonly Mutation[] = [
 ];
 
 export const MUTATIONS: readonly Mutation[] = [
+  ...MEDIA,
   ...LEDGER,
   ...SETTLEMENTS,
   ...GATEWAY_TOOLS,

@@ -48,6 +48,7 @@ export function relayedPlan(input: PlanInput, endpoint: RelayedEndpoint): Transp
     body: relayedBody(input, endpoint, { dropped, context }),
     dropped,
     readUsage: (reply) => endpoint.readUsage(reply, context),
+    isEmpty: endpoint.isEmpty,
     writeReply: ({ text, json: reply }, usage, costUsd) => {
       const written = endpoint.writeReply?.(reply, json, usage ?? NO_USAGE);
       const file = isObject(reply["error"]) ? undefined : endpoint.writeFile?.(reply, json);
@@ -114,6 +115,8 @@ function translatedPlan(
       translation.readUsage === undefined
         ? endpoint.readUsage(reply, context)
         : translation.readUsage(reply, context),
+    isEmpty:
+      translation.isEmpty ?? (translation.readUsage === undefined ? endpoint.isEmpty : undefined),
     writeReply: ({ json }, usage = NO_USAGE, costUsd) => {
       const reply =
         translation.read?.(json, Math.floor(now / SECOND_MS), usage) ??

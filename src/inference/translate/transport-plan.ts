@@ -34,6 +34,8 @@ export interface TransportPlan {
   /** The request fields that were dropped, by path. */
   readonly dropped: readonly string[];
   readonly readUsage: (json: JsonObject) => Usage | undefined;
+  /** Absent: a whole reply is read as a stream of its wire. */
+  readonly isEmpty?: ((json: JsonObject) => boolean) | undefined;
   readonly writeReply: (reply: ReplyBody, usage: Usage | undefined, costUsd: string) => ClientReply;
   readonly createStreamTransform: () => StreamTransform;
   /** Meters the stream; absent: as the wire does. */

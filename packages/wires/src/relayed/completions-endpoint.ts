@@ -32,6 +32,7 @@ export const COMPLETIONS_ENDPOINT: RelayedEndpoint = {
     Math.max(countOf(json, "n", 1), countOf(json, "best_of", 1)) *
     countOf(json, "max_tokens", OUTPUT_TOKENS_DEFAULT),
   readUsage: usageOfCompletion,
+  isEmpty: (reply) => textOf(reply) === "" && !hasEnded(reply),
   writeRequest: ({ max_tokens: limit }) =>
     isSet(limit) ? {} : { max_tokens: OUTPUT_TOKENS_DEFAULT },
   stream: {
@@ -40,12 +41,20 @@ export const COMPLETIONS_ENDPOINT: RelayedEndpoint = {
     usageInEvent: usageOfCompletion,
     isLast: ({ usage }) => isObject(usage),
     hasTerminalEvent: true,
-    contentOf: ({ choices }) =>
-      arrayIn(choices)
-        .map((choice) => stringIn(ownMember(choice, "text")) ?? "")
-        .join(""),
+    endsIn: hasEnded,
+    contentOf: textOf,
   },
 };
+
+function textOf({ choices }: JsonObject): string {
+  return arrayIn(choices)
+    .map((choice) => stringIn(ownMember(choice, "text")) ?? "")
+    .join("");
+}
+
+function hasEnded({ choices }: JsonObject): boolean {
+  return arrayIn(choices).some((choice) => isSet(ownMember(choice, "finish_reason")));
+}
 
 function checkCompletions(json: JsonObject): void {
   const { prompt } = json;

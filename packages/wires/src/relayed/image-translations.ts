@@ -70,6 +70,7 @@ export const FIREWORKS_IMAGES: RelayedTranslation = {
   },
   dropped: (json) => fieldsWithout(json, RATIO_FIELDS),
   read: (reply, created) => ({ created, data: imagesOf(reply["base64"]) }),
+  isEmpty: (reply) => arrayIn(reply["base64"]).length === 0,
   readUsage: (reply, context) => usageOfList(reply["base64"], context),
 };
 

@@ -61,6 +61,7 @@ export const IMAGES_ENDPOINT: RelayedEndpoint = {
   unitsMax: (json) => imageUnits(json, countImages(json)),
   imageClass: imageClassOf,
   readUsage: usageOfImages,
+  isEmpty: ({ data }) => Array.isArray(data) && data.length === 0,
   translations: {
     gemini: GEMINI_IMAGES,
     together: TOGETHER_IMAGES,

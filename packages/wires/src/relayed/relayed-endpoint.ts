@@ -41,6 +41,8 @@ export interface RelayedEndpoint {
   readonly imageClass?: (json: JsonObject) => string;
   /** Undefined if the reply does not say what was used. */
   readonly readUsage: (reply: JsonObject, context: RelayedContext) => Usage | undefined;
+  /** Whether a reply has neither output nor a reason why it ended: it costs nothing. */
+  readonly isEmpty?: (reply: JsonObject) => boolean;
   /** Members of the body that the provider gets: absent ones are sent as they are. */
   readonly writeRequest?: (json: JsonObject, context: RelayedContext) => MemberChanges;
   /** The reply in the gateway's form. */
@@ -67,7 +69,8 @@ export interface RelayedTranslation {
   readonly dropped: (json: JsonObject) => readonly string[];
   /** Absent: the reply has the form of the endpoint. */
   readonly read?: (reply: JsonObject, createdSeconds: number, usage: Usage) => JsonObject;
-  /** Absent: as the endpoint reads it. */
+  /** Absent: as the endpoint reads them. */
+  readonly isEmpty?: (reply: JsonObject) => boolean;
   readonly readUsage?: (reply: JsonObject, context: RelayedContext) => Usage | undefined;
 }
 
@@ -110,6 +113,8 @@ export interface RelayedStream {
   readonly hasTerminalEvent?: true;
   /** Whether it is the last event of its stream, with the usage. */
   readonly isLast: (event: JsonObject) => boolean;
+  /** Whether an event says why the stream ends. Absent: the last one does. */
+  readonly endsIn?: (event: JsonObject) => boolean;
   /** The content of an event: encoded bytes, or text. */
   readonly contentOf: (event: JsonObject) => string | undefined;
 }

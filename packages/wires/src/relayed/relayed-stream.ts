@@ -6,7 +6,14 @@ import { createUsageMeter, detectError, type StreamMeter } from "../usage/stream
 import type { RelayedContext, RelayedStream } from "./relayed-endpoint.ts";
 
 export function createRelayedMeter(
-  { usageInEvent, usageOfBytes, isLast, hasTerminalEvent, contentOf }: RelayedStream,
+  {
+    usageInEvent,
+    usageOfBytes,
+    isLast,
+    hasTerminalEvent,
+    endsIn = isLast,
+    contentOf,
+  }: RelayedStream,
   context: RelayedContext,
 ): StreamMeter {
   return createUsageMeter({
@@ -18,8 +25,8 @@ export function createRelayedMeter(
       }
       detectError(state, name, data);
       state.outputBytes += contentOf(data)?.length ?? 0;
+      if (endsIn(data)) state.hasStopReason = true;
       if (!isLast(data)) return false;
-      state.hasStopReason = true;
       state.finished = hasTerminalEvent !== true;
       state.usage = usageInEvent(data, context);
       state.isUsageFinal = state.usage !== undefined;

@@ -73,6 +73,7 @@ export function chargeWholeReply(
   const charged = { usage, isUsageMissing: false, isEmpty: false };
   if (usage !== undefined && !isEmptyUsage(usage))
     return { ...charged, ...chargeUsage(call, usage, endedAt, text.length) };
+  if (plan.isEmpty?.(json) === true) return { ...charged, ...NOTHING_BILLED, isEmpty: true };
   // Without usage, or without output in it, the reply itself is read.
   const { wire } = plan;
   const meter =
