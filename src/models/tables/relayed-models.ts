@@ -5,11 +5,11 @@ import type { FeeMeter } from "@postern/wires";
 import type { FactRule, SupplementalModel } from "../model-facts.ts";
 import type { TokenPrices } from "../price-card.ts";
 
-const CHECKED_ON = "2026-11-28";
+const CHECKED_ON = "2026-11-29";
 const OPENAI_PRICING = "https://developers.openai.com/api/docs/pricing";
 const OPENAI_MODERATION = "https://developers.openai.com/api/docs/guides/moderation";
 const OPENAI_MODELS = "https://developers.openai.com/api/docs/models";
-/** OpenAI's own page of the model states one price for audio and text, which is lower. */
+/** OpenAI's own pages state one price for audio and text, which is lower. */
 const LISTED_AUDIO = "genai-prices 0.2.3";
 const VERCEL_MODELS = "https://vercel.com/ai-gateway/models";
 
@@ -106,7 +106,12 @@ function perUnit(model: Own, fee: FeeMeter, usd: string): SupplementalModel {
 }
 
 const AUDIO_MODELS: readonly SupplementalModel[] = [
-  ...["openai", "azure"].flatMap((provider) => [
+  ...(
+    [
+      ["openai", OPENAI_PRICES, "2.5", "1.25"],
+      ["azure", LISTED_AUDIO, "6", "3"],
+    ] as const
+  ).flatMap(([provider, source, audio, miniAudio]) => [
     perToken(
       {
         provider,
@@ -114,9 +119,9 @@ const AUDIO_MODELS: readonly SupplementalModel[] = [
         title: "GPT-4o Transcribe",
         kind: "transcription",
         aliases: ["gpt-4o-transcribe-diarize"],
-        source: LISTED_AUDIO,
+        source,
       },
-      { input: "2.5", input_audio: "6", output: "10" },
+      { input: "2.5", input_audio: audio, output: "10" },
     ),
     perToken(
       {
@@ -125,9 +130,9 @@ const AUDIO_MODELS: readonly SupplementalModel[] = [
         title: "GPT-4o Mini Transcribe",
         kind: "transcription",
         aliases: ["gpt-4o-mini-transcribe-2025-12-15"],
-        source: LISTED_AUDIO,
+        source,
       },
-      { input: "1.25", input_audio: "3", output: "5" },
+      { input: "1.25", input_audio: miniAudio, output: "5" },
     ),
     perToken(
       {

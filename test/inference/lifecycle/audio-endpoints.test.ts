@@ -397,7 +397,7 @@ describe("a provider's own account", () => {
       ["logprobs"],
     ]);
     expect((got.get("file") as File).name).toBe("speech.wav");
-    expect(paid).toBe(10n * 2_500n + 100n * 6_000n + 20n * 10_000n);
+    expect(paid).toBe(110n * 2_500n + 20n * 10_000n);
   });
 
   test.each([

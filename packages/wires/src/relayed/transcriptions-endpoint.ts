@@ -173,13 +173,13 @@ function secondsOf(
  * Text and subtitles have no usage, so the gateway writes them from a reply with times. A provider that does not report
  * seconds states the length of the recording in such a reply only.
  */
-function writeAudioRequest(json: JsonObject, { isPriced, form }: RelayedContext): MemberChanges {
+function writeAudioRequest(json: JsonObject, { form }: RelayedContext): MemberChanges {
   const format = stringIn(json["response_format"]) ?? "json";
   const isPlain = format === "text" || (format === "json" && isTimed(form));
   const hasTimes = format === "srt" || format === "vtt";
   if (json["stream"] === true || (!isPlain && !hasTimes)) return {};
   if (form === "mistral") return { response_format: undefined };
-  return { response_format: hasTimes || isPriced("audio_second") ? "verbose_json" : "json" };
+  return { response_format: hasTimes || isTimed(form) ? "verbose_json" : "json" };
 }
 
 function isTimed(form: RelayedForm): boolean {
