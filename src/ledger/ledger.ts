@@ -65,6 +65,8 @@ export interface LedgerDeps<UsageRecord> {
   readonly process: string;
   readonly epoch: number;
   readonly writeRecords: WriteRecords<UsageRecord>;
+  /** Whether `writeRecords` sends all statements for such a record at once, so that the commit can follow them. */
+  readonly isWrittenAtOnce?: (record: UsageRecord) => boolean;
   readonly deferral?: SettlementDeferral<UsageRecord> | undefined;
   readonly scheduleTopUps?: ScheduleTopUps;
   /** Set where holds of busy keys may be decided in memory, on leases: only on PostgreSQL. */
@@ -92,11 +94,12 @@ export function createLedger<UsageRecord>({
   process,
   epoch,
   writeRecords,
+  isWrittenAtOnce,
   deferral,
   scheduleTopUps,
   leases: leaseOptions,
 }: LedgerDeps<UsageRecord>): Ledger<UsageRecord> {
-  const context = { process, epoch, writeRecords, scheduleTopUps };
+  const context = { process, epoch, writeRecords, isWrittenAtOnce, scheduleTopUps };
   const commit = createCommit({ db, holdBuffer, commit: durability }, context, () => leases);
   const deferred = new Map<string, SettleRequest<UsageRecord>>();
   const group = createGroupCommit<LedgerOperation<UsageRecord>, LedgerOutcome>(

@@ -23,6 +23,11 @@ interface CallRecordDeps {
   readonly rollupQueue?: RollupQueue;
 }
 
+/** Whether no statement of `writeCallRecords` waits for the reply to another one. */
+export function isWrittenAtOnce({ idempotent, response, item, prompt }: SettledCall): boolean {
+  return [idempotent, response, item, prompt].every((later) => later === undefined);
+}
+
 /**
  * Stores replayable replies and releases the idempotency keys of failed and uncovered calls. Throws if a call has lost its
  * key, so that it is not charged: a retry may have been charged already.

@@ -52,7 +52,7 @@ import { openStore } from "../store/open.ts";
 import { createRefusedCalls, type RefusedCalls } from "../usage/refused-calls.ts";
 import { createRollupQueue, type RollupQueue } from "../usage/rollup/rollup-queue.ts";
 import { createWorkloadIdentity } from "../workload-identity/workload-identity.ts";
-import { writeCallRecords } from "./call-records.ts";
+import { isWrittenAtOnce, writeCallRecords } from "./call-records.ts";
 import { type ConnectionGuard, createConnectionGuard } from "./connections/connection-guard.ts";
 import { acceptSecret } from "./secret-check.ts";
 import type { ServerOptions } from "./server-options.ts";
@@ -137,6 +137,7 @@ async function openCoreOn(store: Db, config: Config, options: CoreOptions): Prom
     epoch,
     writeRecords: (tx, records, charges) =>
       writeCallRecords(tx, { records, charges }, { idempotency, promptLog, rollupQueue }),
+    isWrittenAtOnce,
     deferral: deferSettlements(log, options.storeWaitMs),
     scheduleTopUps,
   });

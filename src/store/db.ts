@@ -30,6 +30,8 @@ export interface Tx extends Reader {
   lockMany: ReadRows;
   /** Reads the rows with these keys without locking them. */
   readMany: ReadRows;
+  /** PostgreSQL only: sends the commit behind the statements so far, whose replies nothing waits for. No statement may follow. */
+  sendCommit?(): void;
   /** Runs `work` after the commit, before the write resolves. It must not throw. */
   afterCommit(work: (reader: Reader) => Promise<void> | void): void;
 }

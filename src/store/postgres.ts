@@ -69,6 +69,10 @@ interface Runner {
   readonly unsafe: (sql: string, params?: Values) => Promise<Rows>;
 }
 
+interface TransactionRunner extends Runner {
+  readonly sendCommit: () => void;
+}
+
 export interface PostgresOptions {
   /** By default as the URL says. */
   readonly usesPreparedStatements?: boolean;
@@ -186,7 +190,11 @@ function send(connection: Bun.SQL, sql: string, params?: Values): Promise<Rows> 
   });
 }
 
-type Begin = (connection: Bun.SQL) => Promise<unknown>;
+interface Begin {
+  (connection: Bun.SQL): Promise<unknown>;
+  /** Whether statements without parameters are prepared, too, so that a commit can be sent before the replies to the writes. */
+  readonly isPrepared?: boolean;
+}
 
 const beginSnapshot: Begin = (connection) => send(connection, BEGIN_SNAPSHOT);
 
@@ -200,7 +208,10 @@ function createBeginWrite(
   if (!usesPreparedStatements)
     return (connection) => send(connection, `begin; ${sql.replace("$1", `'${lockTimeoutMs}'`)}`);
   const settings = [String(lockTimeoutMs)];
-  return (connection) => Promise.all([sendBegin(connection), send(connection, sql, settings)]);
+  return Object.assign(
+    (connection: Bun.SQL) => Promise.all([sendBegin(connection), send(connection, sql, settings)]),
+    { isPrepared: true },
+  );
 }
 
 async function sendBegin(connection: Bun.SQL): Promise<void> {
@@ -212,11 +223,18 @@ async function sendBegin(connection: Bun.SQL): Promise<void> {
   }
 }
 
+function sendCommit(connection: Bun.SQL, { isPrepared }: Begin): Promise<Rows> {
+  if (isPrepared !== true) return send(connection, "commit");
+  return connection`commit`.execute().catch((error: unknown) => {
+    throw tagError(error);
+  });
+}
+
 // `begin` is pipelined with the first statements, which saves a round trip in every transaction.
 async function inTransaction<T>(
   pool: Pool,
   begin: Begin,
-  work: (runner: Runner) => Promise<T>,
+  work: (runner: TransactionRunner) => Promise<T>,
 ): Promise<T> {
   const connection = await trackInFlight(pool, reserveConnection(pool.client));
   let failure: { readonly cause: unknown } | undefined;
@@ -225,13 +243,21 @@ async function inTransaction<T>(
     throw cause;
   };
   let isTracked = true;
-  const runner: Runner = {
+  let committing: Promise<Rows> | undefined;
+  const commit = (): Promise<Rows> =>
+    (committing ??= trackInFlight(pool, sendCommit(connection, begin)));
+  const runner: TransactionRunner = {
     unsafe: async (sql, params) => {
       if (failure !== undefined) throw failure.cause;
+      // It would be a transaction of its own.
+      if (committing !== undefined) return fail(new Error("the commit was sent already"));
       const reply = send(connection, sql, params);
       const tracked = isTracked ? trackInFlight(pool, reply) : reply;
       isTracked &&= sql !== ALLOW_LONG_STATEMENTS;
       return tracked.catch(fail);
+    },
+    sendCommit: () => {
+      if (failure === undefined && begin.isPrepared === true) commit().catch(() => {});
     },
   };
   try {
@@ -240,7 +266,7 @@ async function inTransaction<T>(
     if (failure !== undefined) throw failure.cause;
     failure = { cause: new Error("the transaction is over") };
     // PostgreSQL replies ROLLBACK, not an error, to the commit of a failed transaction.
-    const { command } = await trackInFlight(pool, send(connection, "commit"));
+    const { command } = await commit();
     if (command !== "COMMIT") throw new Error(`the server replied ${String(command)} to a commit`);
     return result;
   } catch (error) {
@@ -297,7 +323,7 @@ function readerOn(runner: Runner): Reader {
 
 type AfterCommit = Parameters<Tx["afterCommit"]>[0];
 
-function transactionOn(runner: Runner, afterCommit: AfterCommit[]): Tx {
+function transactionOn(runner: TransactionRunner, afterCommit: AfterCommit[]): Tx {
   const runMany = async (
     sql: string,
     columns: readonly Column[],
@@ -320,6 +346,7 @@ function transactionOn(runner: Runner, afterCommit: AfterCommit[]): Tx {
     deleteMany: byKeys(deleteStatement, ""),
     lockMany: byKeys(lockStatement),
     readMany: byKeys(readStatement),
+    sendCommit: runner.sendCommit,
     afterCommit: (run) => void afterCommit.push(run),
   };
 }

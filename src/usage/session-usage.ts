@@ -39,20 +39,24 @@ export async function addSessionUsage(tx: Tx, records: readonly UsageRecord[]): 
     sums.set(key, plus(sums.get(key), record, { sessionId, agent }));
   }
   // In the order of their keys, as the rows of other tables.
-  for (const [, sum] of [...sums].sort(([one], [other]) => (one < other ? -1 : 1)))
-    await tx.run(UPSERT, [
-      sum.accountId,
-      sum.sessionId,
-      sum.agent,
-      sum.parentAgent,
-      sum.calls,
-      sum.errors,
-      sum.inputTokens,
-      sum.outputTokens,
-      sum.cost,
-      sum.firstAt,
-      sum.lastAt,
-    ]);
+  const sorted = [...sums].sort(([one], [other]) => (one < other ? -1 : 1));
+  await Promise.all(
+    sorted.map(([, sum]) =>
+      tx.run(UPSERT, [
+        sum.accountId,
+        sum.sessionId,
+        sum.agent,
+        sum.parentAgent,
+        sum.calls,
+        sum.errors,
+        sum.inputTokens,
+        sum.outputTokens,
+        sum.cost,
+        sum.firstAt,
+        sum.lastAt,
+      ]),
+    ),
+  );
 }
 
 const UPSERT = `insert into session_usage

@@ -105,7 +105,14 @@ export async function startLedger(
   deps: Partial<LedgerDeps<UsageRecord>> = {},
 ): Promise<Ledger<UsageRecord>> {
   const epoch = await startEpoch(db, name, now);
-  return createLedger({ db, process: name, epoch, writeRecords: insertUsage, ...deps });
+  return createLedger({
+    db,
+    process: name,
+    epoch,
+    writeRecords: insertUsage,
+    isWrittenAtOnce: () => deps.writeRecords === undefined,
+    ...deps,
+  });
 }
 
 /** What a process does that has seen no heartbeat of the others for 30 s. Sweeps nothing if a heartbeat arrives in between. */

@@ -137,6 +137,28 @@ const MEDIA: readonly Mutation[] = [
 
 const LEDGER: readonly Mutation[] = [
   ...of(
+    "src/ledger/commit/batch.ts",
+    ["ledger/ledger"],
+    [
+      [
+        "a charge is committed without the write that could not be sent",
+        "if (isSent) sendCommit();",
+        "sendCommit();",
+      ],
+    ],
+  ),
+  ...of(
+    "src/server/call-records.ts",
+    ["inference/lifecycle/stuck-keys", "idempotency/idempotency"],
+    [
+      [
+        "the commit is sent before the reply of an idempotent call is stored",
+        "return idempotent === undefined && response",
+        "return response",
+      ],
+    ],
+  ),
+  ...of(
     "src/inference/lifecycle/hold/confirm-hold.ts",
     ["inference/lifecycle/lease"],
     [["a call on a lease asks for a row of its own", "id: hold.rowId ?? id,", "id,"]],

@@ -289,6 +289,39 @@ describe("the store on PostgreSQL", () => {
     }
   });
 
+  test.each([true, false])(
+    "a commit that is sent before the replies to the writes commits all of them or none (prepared: %p)",
+    async (usesPreparedStatements) => {
+      const other = openPostgres(store.location.address, { usesPreparedStatements });
+      const write = (last: string): Promise<unknown> =>
+        other.write(async (tx) => {
+          await tx.get("select n from thing where id = ?", ["k00"]);
+          const writes = [tx.run(increment, ["k00"]), tx.run(last, ["k01"])];
+          tx.sendCommit?.();
+          await Promise.all(writes);
+        });
+      await write(increment);
+      expect(await total()).toBe(2);
+      expect(await rejectionMessage(write("update thing set n = n / 0 where id = ?"))).toMatch(
+        "division by zero",
+      );
+      expect(await total()).toBe(2);
+      await write(increment);
+      expect(await total()).toBe(4);
+      await other.close();
+    },
+  );
+
+  test("refuses a statement after the commit was sent", async () => {
+    const late = db.write(async (tx) => {
+      await tx.run(increment, ["k00"]);
+      tx.sendCommit?.();
+      await tx.run(increment, ["k01"]);
+    });
+    expect(await rejectionMessage(late)).toMatch("the commit was sent already");
+    expect(await total()).toBe(1);
+  });
+
   test("finds rows by keys with the index, by plans made while the table was empty", async () => {
     const other = openPostgres(store.location.address, { poolSize: 1 });
     const columns = ["id:text", "account_id:text", "n:bigint"] as const;

@@ -19,6 +19,30 @@ export interface FaultyProxy {
 }
 
 const COMMIT = Buffer.from("commit\0");
+/** Names of prepared statements are printable, and the bytes before them are not. */
+const NAME_FIRST_BYTE = 0x21;
+const BIND = "B".charCodeAt(0);
+
+/** Returns a function that finds a commit in what a connection sends, also one that was prepared by an earlier chunk. */
+function createCommitFinder(): (chunk: Buffer) => boolean {
+  let bound: Buffer | undefined;
+  return (chunk) => {
+    const at = chunk.indexOf(COMMIT);
+    // `Parse` has the name of the statement before its text; `Query` has a length there.
+    const isPrepared = at > 0 && chunk[at - 1] === 0;
+    if (isPrepared) {
+      let start = at - 1;
+      while ((chunk[start - 1] ?? 0) >= NAME_FIRST_BYTE) start -= 1;
+      bound = Buffer.concat([Buffer.of(0), chunk.subarray(start, at)]);
+    }
+    if (at >= 0 && !isPrepared) return true;
+    if (bound === undefined) return false;
+    // `Bind` has its type, its length and the name of a portal, which is empty, before the name of the statement.
+    for (let from = chunk.indexOf(bound); from !== -1; from = chunk.indexOf(bound, from + 1))
+      if (chunk[from - 5] === BIND) return true;
+    return false;
+  };
+}
 /** Time for the server to process the commit before the connection is closed. */
 const REPLY_MS = 30;
 
@@ -35,6 +59,7 @@ export async function startFaultyProxy(url: string): Promise<FaultyProxy> {
   const server = createServer((client) => {
     const upstream = connect(port, target.hostname);
     let dropsReplies = false;
+    const hasCommit = createCommitFinder();
     const number = ++openedConnections;
     let delayedChunks = 0;
     // Later chunks wait too, so that the order is kept.
@@ -60,7 +85,8 @@ export async function startFaultyProxy(url: string): Promise<FaultyProxy> {
       if (number <= silencedUpTo) return;
       if (isReplying) roundTrips += 1;
       isReplying = false;
-      if (pendingCut === undefined || !chunk.includes(COMMIT)) {
+      const isCommit = hasCommit(chunk);
+      if (pendingCut === undefined || !isCommit) {
         if (delayMs === 0 && delayedChunks === 0) upstream.write(chunk);
         else sendDelayed(chunk);
         return;

@@ -72,6 +72,7 @@ export interface BatchContext<UsageRecord> {
   readonly process: string;
   readonly epoch: number;
   readonly writeRecords: WriteRecords<UsageRecord>;
+  readonly isWrittenAtOnce?: ((record: UsageRecord) => boolean) | undefined;
   readonly scheduleTopUps?: ScheduleTopUps | undefined;
 }
 
@@ -85,10 +86,11 @@ export async function applyBatch<UsageRecord>(
   const state = await lockRows(tx, operations, buffer);
   const writes = emptyWrites<UsageRecord>();
   const applied = operations.map((operation) => applyOperation(operation, state, writes, context));
-  await writeAll(tx, writes, context, buffer !== undefined);
-  const outcomes = applied.some(({ status }) => status === "already")
-    ? await addEarlierOverruns(tx, operations, applied)
-    : applied;
+  const hasRepetition = applied.some(({ status }) => status === "already");
+  const writing = writeAll(tx, writes, context, buffer !== undefined);
+  if (!hasRepetition && hasNoLaterWrites(writes, context)) await commitBehind(tx, writing);
+  await writing;
+  const outcomes = hasRepetition ? await addEarlierOverruns(tx, operations, applied) : applied;
   const { newHolds: added, raisedBuffered: raised, settledBuffered: settled } = writes;
   const settledFlushed = [...writes.deletedHolds, ...writes.deletedSweptHolds.map(([, id]) => id)];
   const { wallets, keySpends, sessions } = state;
@@ -333,6 +335,27 @@ function hasSameOwner(
   request: { accountId: string; keyId: string },
 ): boolean {
   return hold.accountId === request.accountId && hold.keyId === request.keyId;
+}
+
+/** Whether `writeAll` sends all of its statements at once, and waits for no reply in between. */
+function hasNoLaterWrites<UsageRecord>(
+  { records, balanceCrossings, budgetCrossings, keyAlerts }: PendingWrites<UsageRecord>,
+  { isWrittenAtOnce = () => false }: BatchContext<UsageRecord>,
+): boolean {
+  const events = balanceCrossings.length + budgetCrossings.length + keyAlerts.length;
+  return events === 0 && records.every(isWrittenAtOnce);
+}
+
+/** Sends the commit before the replies to the writes: waiting for them would be another round trip. */
+async function commitBehind({ sendCommit }: Tx, writing: Promise<void>): Promise<void> {
+  if (sendCommit === undefined) return;
+  let isSent = true;
+  writing.catch(() => {
+    isSent = false;
+  });
+  // A value that cannot be sent has rejected its write by then, and the server does not know of it.
+  await new Promise((resolve) => setImmediate(resolve));
+  if (isSent) sendCommit();
 }
 
 async function writeAll<UsageRecord>(
