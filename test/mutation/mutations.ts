@@ -149,7 +149,7 @@ const LEDGER: readonly Mutation[] = [
   ),
   ...of(
     "src/server/call-records.ts",
-    ["inference/lifecycle/stuck-keys", "idempotency/idempotency"],
+    ["inference/lifecycle/multiple-processes"],
     [
       [
         "the commit is sent before the reply of an idempotent call is stored",
