@@ -153,8 +153,8 @@ const LEDGER: readonly Mutation[] = [
     [
       [
         "the commit is sent before the reply of an idempotent call is stored",
-        "return idempotent === undefined && response",
-        "return response",
+        "[idempotent, response, item, prompt]",
+        "[response, item, prompt]",
       ],
     ],
   ),
