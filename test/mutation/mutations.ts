@@ -142,8 +142,8 @@ const LEDGER: readonly Mutation[] = [
     [
       [
         "a charge is committed without the write that could not be sent",
-        "if (isSent) sendCommit();",
-        "sendCommit();",
+        "if (isSent) tx.sendCommit();",
+        "tx.sendCommit();",
       ],
     ],
   ),

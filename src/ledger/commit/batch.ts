@@ -347,15 +347,15 @@ function hasNoLaterWrites<UsageRecord>(
 }
 
 /** Sends the commit before the replies to the writes: waiting for them would be another round trip. */
-async function commitBehind({ sendCommit }: Tx, writing: Promise<void>): Promise<void> {
-  if (sendCommit === undefined) return;
+async function commitBehind(tx: Tx, writing: Promise<void>): Promise<void> {
+  if (tx.sendCommit === undefined) return;
   let isSent = true;
   writing.catch(() => {
     isSent = false;
   });
   // A value that cannot be sent has rejected its write by then, and the server does not know of it.
   await new Promise((resolve) => setImmediate(resolve));
-  if (isSent) sendCommit();
+  if (isSent) tx.sendCommit();
 }
 
 async function writeAll<UsageRecord>(
