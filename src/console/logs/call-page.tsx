@@ -2,7 +2,7 @@
 // One call: what it cost line by line, its attempts, its headers and what a translation dropped.
 
 import type { Child } from "hono/jsx";
-import { usdText } from "../../base/money/money.ts";
+import { usdText, usdTextOfPico } from "../../base/money/money.ts";
 import {
   capitalize,
   formatInteger,
@@ -22,8 +22,8 @@ import { DateTime } from "../../http/pages/components/local-time.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
-import { listPriceOf } from "../../usage/list-price.ts";
-import type { PricedLine, UsageRecord } from "../../usage/usage.ts";
+import { listPriceOf, picoOf, unitsOf } from "../../usage/list-price.ts";
+import type { UsageRecord } from "../../usage/usage.ts";
 import { consolePage, workspacePath } from "../console-layout.tsx";
 import type { WorkspaceContext } from "../require-access.ts";
 import { pageWith } from "../usage/filter-form.tsx";
@@ -92,22 +92,28 @@ export function callPage({ user, workspace, call, keyName, hasTexts }: CallPageP
 }
 
 function callFigures(call: UsageRecord) {
+  const input = call.inputTokens === 0 ? unitsOf(call.price, "input") : undefined;
+  const output = call.outputTokens === 0 ? unitsOf(call.price, "output") : undefined;
   return [
     {
       label: "Cost",
       value: formatUsd(call.cost),
       remark: costRemark(call),
     },
-    {
-      label: "Input tokens",
-      value: formatInteger(call.inputTokens),
-      remark: `${formatInteger(call.cacheReadTokens)} read from the cache`,
-    },
-    {
-      label: "Output tokens",
-      value: formatInteger(call.outputTokens),
-      remark: `${formatInteger(call.reasoningTokens)} for reasoning`,
-    },
+    input === undefined
+      ? {
+          label: "Input tokens",
+          value: formatInteger(call.inputTokens),
+          remark: `${formatInteger(call.cacheReadTokens)} read from the cache`,
+        }
+      : { label: "Input", value: input, remark: "as the price counts it" },
+    output === undefined
+      ? {
+          label: "Output tokens",
+          value: formatInteger(call.outputTokens),
+          remark: `${formatInteger(call.reasoningTokens)} for reasoning`,
+        }
+      : { label: "Output", value: output, remark: "as the price counts it" },
     { label: "Latency", value: formatMilliseconds(call.latencyMs), remark: "to the last byte" },
     {
       label: "First token",
@@ -134,7 +140,10 @@ function PriceCard({ call }: { readonly call: UsageRecord }): Child {
   const unitPrices = alignDecimals(call.price.map(({ usd }) => usd));
   const millionPrices = alignDecimals(call.price.map(({ usd }) => perMillion(usd)));
   const total = usdText(listPriceOf(call.price));
-  const amounts = alignDecimals([...call.price.map(lineAmount), total]);
+  const amounts = alignDecimals([
+    ...call.price.map((line) => usdTextOfPico(picoOf([line]))),
+    total,
+  ]);
   return (
     <Card
       id="price"
@@ -186,17 +195,6 @@ function perMillion(usd: string): string {
   const digits = fraction.padEnd(6, "0");
   const text = `${whole}${digits.slice(0, 6)}.${digits.slice(6)}`.replace(/\.?0*$/, "");
   return text.replace(/^0+(?=\d)/, "") || "0";
-}
-
-const PICO_DIGITS = 12;
-
-/** `count` × `usd` exactly, with up to twelve decimals. */
-function lineAmount({ count, usd }: PricedLine): string {
-  const [whole = "0", fraction = ""] = usd.split(".");
-  const pico = BigInt(whole + fraction.padEnd(PICO_DIGITS, "0")) * BigInt(Math.ceil(count));
-  const digits = pico.toString().padStart(PICO_DIGITS + 1, "0");
-  const decimals = digits.slice(-PICO_DIGITS).replace(/0+$/, "").padEnd(2, "0");
-  return `${digits.slice(0, -PICO_DIGITS)}.${decimals}`;
 }
 
 function AttemptCard({ call }: { readonly call: UsageRecord }): Child {

@@ -12,6 +12,7 @@ import { type Column, Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
 import type { FilterValues } from "../../usage/filter-values.ts";
+import { unitsOf } from "../../usage/list-price.ts";
 import { USAGE_SORTS, type UsageSort } from "../../usage/usage-list.ts";
 import type { Outcome, UsageRecord } from "../../usage/usage.ts";
 import { consolePage, workspacePath } from "../console-layout.tsx";
@@ -317,6 +318,8 @@ function callCells(
 ): readonly Child[] {
   const href = `${workspacePath(workspace.accountId, "/logs")}/${call.id}`;
   const count = (tokens: number): string => (tokens === 0 ? "–" : formatInteger(tokens));
+  const units = (side: "input" | "output"): string | undefined =>
+    call.inputTokens + call.outputTokens === 0 ? unitsOf(call.price, side) : undefined;
   return [
     isShort ? (
       <a href={href}>
@@ -338,9 +341,9 @@ function callCells(
       {keyNames.get(call.keyId) ?? call.keyId}
     </bdi>,
     <OutcomeTag call={call} />,
-    count(call.inputTokens),
+    units("input") ?? count(call.inputTokens),
     count(call.cacheReadTokens),
-    count(call.outputTokens),
+    units("output") ?? count(call.outputTokens),
     count(call.reasoningTokens),
     <>
       {cost}
