@@ -1,7 +1,7 @@
 // Benchmarks overload: an account offers four times what the gateway can serve, while another one offers little. Prints what is
-// served and refused, the latency of what is admitted, and how fast the gateway recovers, as medians of several rounds. The
-// gateway has a core of its own; a provider with constant replies and the load generator have the others. Run it with
-// `node bin/bun.js bench/overload.ts`.
+// served and refused, the latency of what is admitted, and how fast the gateway recovers, as medians of several rounds. At last,
+// callers that wait for their replies share the gateway's core with other processes. The gateway has a core of its own; a provider
+// with constant replies and the load generator have the others. Run it with `node bin/bun.js bench/overload.ts`.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { cpus, loadavg, tmpdir } from "node:os";
@@ -17,11 +17,15 @@ const OVERLOAD = 4;
 /** The load of the other account, as a share of the capacity. */
 const LIGHT_SHARE = 0.05;
 const CONNECTIONS_MAX = 4_000;
-/** A long conversation costs the gateway ten times as much as the generator and the provider. */
+/** A conversation of 801 turns costs the gateway ten times as much as the generator and the provider. */
+const TURNS = Number(process.env["BENCH_TURNS"] ?? 1);
+/** Other processes on the gateway's core. */
+const BUSY_PROCESSES = 4;
+const STARVED_CALLERS = [64, 1_000];
 const REQUEST_BODY = JSON.stringify({
   model: "sim/tiny",
   max_tokens: 16,
-  messages: Array.from({ length: 801 }, (_, index) => ({
+  messages: Array.from({ length: TURNS }, (_, index) => ({
     role: index % 2 === 0 ? "user" : "assistant",
     content: `Turn ${index}.`,
   })),
@@ -60,13 +64,13 @@ const [heavyKey, lightKey] = [
   await fundedKey(gateway.url, folder),
   await fundedKey(gateway.url, folder),
 ];
-const closed = (seconds: number) =>
+const closed = (seconds: number, connections = CONNECTIONS) =>
   generateLoad({
     url: gateway.url,
     path: CHAT_PATH,
     headers: { authorization: `Bearer ${heavyKey}` },
     body: REQUEST_BODY,
-    connections: CONNECTIONS,
+    connections,
     seconds,
   });
 await closed(2 * SECONDS);
@@ -74,6 +78,7 @@ const rows = new Map<string, OpenLoadResult[]>();
 const capacities: number[] = [];
 for (let round = 0; round < ROUNDS; round++) await runRound();
 printTable();
+await starve();
 await gateway.stop();
 provider.stop();
 rmSync(folder, { recursive: true });
@@ -94,6 +99,22 @@ async function runRound(): Promise<void> {
   await measure(`${OVERLOAD} ×`, gateway, [heavy(OVERLOAD), light]);
   await measure("0.5 ×, first second after", gateway, [heavy(0.5), light], 1);
   await measure("0.5 ×, next second", gateway, [heavy(0.5), light], 1);
+}
+
+/** Callers that send the next call after a reply, while other processes use the core. */
+async function starve(): Promise<void> {
+  const busy = Array.from({ length: BUSY_PROCESSES }, () =>
+    Bun.spawn([process.execPath, "-e", "for (;;);"], { stdout: "ignore", stderr: "ignore" }),
+  );
+  pinApart([gateway.pid, ...busy.map(({ pid }) => pid)]);
+  console.log("\n| callers on a busy core | served/s | refused | p50 ms | p99 ms |");
+  console.log("|---:|---:|---:|---:|---:|");
+  for (const connections of STARVED_CALLERS) {
+    const { perSecond, failures, p50Ms, p99Ms } = await closed(2 * SECONDS, connections);
+    const cells = [connections, perSecond.toFixed(0), failures, p50Ms.toFixed(0), p99Ms.toFixed(0)];
+    console.log(`| ${cells.join(" | ")} |`);
+  }
+  for (const child of busy) child.kill("SIGKILL");
 }
 
 async function measure(

@@ -9,13 +9,13 @@ import { Fault } from "../../base/fault.ts";
 const TURN_MAX_MS = 20;
 /** With fewer admitted calls, a long turn has another reason, such as one large request. */
 const SERVED_MIN = 50;
-/** How long a turn admits calls from the queue. A call takes several turns, so its time is a multiple of this. */
+/** How long a turn admits calls from the queue, in CPU time. A call takes several turns, so its time is a multiple of this. */
 const QUEUE_TURN_MS = 5;
 /** The share of a turn for admissions, if other work, such as a commit on a slow disk, makes the turn long. */
 const QUEUE_TURN_SHARE = 0.25;
 const QUEUE_TURN_MAX_MS = 25;
 /** How long a call may be expected to wait when it arrives. */
-const WAIT_MAX_MS = 2_000;
+const WAIT_MAX_MS = 5_000;
 const OVERLOAD_WAIT_MAX_MS = 50;
 /** Calls that were queued before the overload was found, or before those of more accounts, wait longer than expected. */
 const OVERLOAD_AGE_MAX_MS = 100;
@@ -44,6 +44,8 @@ export interface OverloadGuard {
 export interface OverloadDeps {
   /** Monotonic time in milliseconds. */
   readonly now: () => number;
+  /** The CPU time of this process in milliseconds: other processes may have the core for much longer. */
+  readonly cpuMs: () => number;
   readonly inNextTurn: (run: () => void) => void;
   /** Resolves when an admitted call has run up to its first wait. */
   readonly untilStarted: () => Promise<void>;
@@ -51,13 +53,17 @@ export interface OverloadDeps {
 
 export const EVENT_LOOP: OverloadDeps = {
   now: () => performance.now(),
+  cpuMs: () => {
+    const { user, system } = process.cpuUsage();
+    return (user + system) / 1_000;
+  },
   inNextTurn: (run) => void setImmediate(run),
   // Runs after the callbacks of all promises that are resolved.
   untilStarted: () => new Promise((resolve) => process.nextTick(resolve)),
 };
 
 export function createOverloadGuard(deps: OverloadDeps = EVENT_LOOP): OverloadGuard {
-  const { now, inNextTurn, untilStarted } = deps;
+  const { now, cpuMs, inNextTurn, untilStarted } = deps;
   const queue = createFairQueue();
   const overload = createOverloadDetector();
   const turnMs = createTurnTimer(deps);
@@ -77,13 +83,13 @@ export function createOverloadGuard(deps: OverloadDeps = EVENT_LOOP): OverloadGu
     if (overload.isOn(start))
       for (const call of queue.takeOlder(start - OVERLOAD_AGE_MAX_MS)) call.refuse();
     const share = Math.min(QUEUE_TURN_MAX_MS, QUEUE_TURN_SHARE * (start - admittedAt));
-    const end = start + Math.max(QUEUE_TURN_MS, share);
+    const end = cpuMs() + Math.max(QUEUE_TURN_MS, share);
     let count = 0;
     for (let call = queue.takeNext(); call !== undefined;) {
       count += 1;
       call.admit();
       await untilStarted();
-      call = now() < end ? queue.takeNext() : undefined;
+      call = cpuMs() < end ? queue.takeNext() : undefined;
     }
     const time = now();
     overload.countAdmitted(count);
