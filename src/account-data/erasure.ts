@@ -46,6 +46,8 @@ export const ERASURES: readonly Erasure[] = [
   { table: "stored_file", key: "id", rows: OF_ACCOUNT },
   { table: "response_storage", key: "account_id", rows: OF_ACCOUNT },
   { table: "prompt_log", key: "id", rows: OF_ACCOUNT },
+  { table: "sink_entry", key: "call_id", rows: OF_ACCOUNT },
+  { table: "sink", key: "name", rows: OF_ACCOUNT },
   { table: "webhook_delivery", key: "id", rows: OF_ACCOUNT },
   { table: "event", key: "id", rows: OF_ACCOUNT },
   {

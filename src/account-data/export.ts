@@ -29,6 +29,9 @@ import { toPresetRecord } from "../presets/preset-record.ts";
 import { listPresets } from "../presets/presets.ts";
 import { toProviderKeyRecord } from "../provider-keys/provider-key-record.ts";
 import { listProviderKeys } from "../provider-keys/provider-keys.ts";
+import { toSinkRecord } from "../sinks/sink-record.ts";
+import { listSinks } from "../sinks/sink-rows.ts";
+import { countQueuedCalls } from "../sinks/sinks.ts";
 import type { Reader } from "../store/db.ts";
 import { listUsage } from "../usage/usage-list.ts";
 import { toUsageRecord } from "../usage/usage-record.ts";
@@ -86,6 +89,11 @@ const SECTIONS: Readonly<Record<string, Section>> = {
     onePage((await listPresets(db, accountId)).map(toPresetRecord)),
   guardrail: async ({ db, accountId }) =>
     onePage((await listGuardrails(db, accountId)).map(toGuardrailRecord)),
+  sink: async ({ db, accountId }) => {
+    const queued = await countQueuedCalls(db, accountId);
+    const sinks = await listSinks(db, accountId);
+    return onePage(sinks.map((sink) => toSinkRecord(sink, queued.get(sink.name) ?? 0)));
+  },
   invoice: async ({ db, accountId, billing }, page) =>
     toSection(await listInvoices(db, accountId, page), (invoice) =>
       toInvoiceRecord(invoice, billing),

@@ -155,12 +155,17 @@ export async function setReceipts(tx: Tx, act: Act, signs: boolean): Promise<voi
   });
 }
 
+/** Whether the usage of its calls is queued for sinks. Processes that know its keys from their cache follow in seconds. */
+export async function setExportsUsage(tx: Tx, accountId: string, exports: boolean): Promise<void> {
+  await tx.run("update account set exports_usage = ? where id = ?", [exports ? 1 : 0, accountId]);
+}
+
 const PROMPT_RETENTION_MAX_DAYS = 365;
 
 /** Returns false if it was so already. */
 export async function setPromptRetention(tx: Tx, act: Act, days: number | null): Promise<boolean> {
   const { accountId } = act;
-  await authorize(tx, act, "prompts.change");
+  await authorize(tx, act, "responses.change");
   if (days !== null && (!Number.isInteger(days) || days < 1 || days > PROMPT_RETENTION_MAX_DAYS))
     throw invalid(
       "prompt_retention_days",

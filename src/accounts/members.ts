@@ -1,5 +1,4 @@
-// Members of a workspace (a claimed account) and the permissions of their roles. It owns the table membership. A
-// workspace has one owner: `owner_of` is unique.
+// Members of a workspace and the permissions of their roles. It owns the table membership, where `owner_of` is unique.
 
 import { type Act, type AuditDetail, recordAuditEntry } from "../activity/audit.ts";
 import { emitEvent } from "../activity/events.ts";
@@ -52,7 +51,6 @@ export const ROLE_PERMISSIONS = {
   "responses.read": MANAGERS,
   "responses.change": MANAGERS,
   "prompts.read": MANAGERS,
-  "prompts.change": MANAGERS,
   "billing.read": ROLES,
   "billing.buy": ["owner", "admin", "billing"],
   "billing.auto_top_up": ["owner"],
@@ -62,6 +60,8 @@ export const ROLE_PERMISSIONS = {
   "presets.change": MANAGERS,
   "guardrails.read": ROLES,
   "guardrails.change": MANAGERS,
+  "sinks.read": MANAGERS,
+  "sinks.change": MANAGERS,
   "webhooks.read": MANAGERS,
   "webhooks.change": MANAGERS,
   "audit.read": MANAGERS,

@@ -27,6 +27,7 @@ export const EVENT_TYPES = [
   "top_up.ceiling_reached",
   "key.expiring",
   "webhook.disabled",
+  "sink.disabled",
   "batch.ended",
   "service_credit.posted",
 ] as const;
@@ -124,6 +125,11 @@ interface EventData {
   };
   readonly "webhook.disabled": {
     readonly webhook_id: string;
+    readonly host: string;
+    readonly reason: string;
+  };
+  readonly "sink.disabled": {
+    readonly sink: string;
     readonly host: string;
     readonly reason: string;
   };

@@ -41,6 +41,7 @@ const PAGE_GROUPS = [
       { path: "/sso", label: "Single sign-on", permission: "sso.read" },
       { path: "/directory-sync", label: "Directory sync", permission: "sso.read" },
       { path: "/webhooks", label: "Webhooks", permission: "webhooks.read" },
+      { path: "/sinks", label: "Sinks", permission: "sinks.read" },
       { path: "/audit", label: "Audit log", permission: "audit.read" },
       { path: "/settings", label: "Settings" },
     ],

@@ -35,6 +35,7 @@ import {
 } from "./provider-keys/provider-key-page-routes.ts";
 import { type ResponsePageDeps, responsePageRoutes } from "./responses/response-page-routes.ts";
 import { type SettingsPageDeps, settingsPageRoutes } from "./settings/settings-page-routes.ts";
+import { type SinkPageDeps, sinkPageRoutes } from "./sinks/sink-page-routes.ts";
 import { type SsoPageDeps, ssoPageRoutes } from "./sso/sso-page-routes.ts";
 import { type StartPageDeps, startRoutes } from "./start/start-page-routes.ts";
 import { usagePageRoutes } from "./usage/usage-page-routes.ts";
@@ -57,6 +58,7 @@ export interface ConsoleRouteDeps
     SsoPageDeps,
     StartPageDeps,
     LogPageDeps,
+    SinkPageDeps,
     SearchDeps {
   readonly webhooks: Webhooks;
   /** Shows the page of all components. */
@@ -84,6 +86,7 @@ export function consoleRoutes(deps: ConsoleRouteDeps): readonly Route[] {
     ...billingPageRoutes(deps),
     ...responsePageRoutes(deps),
     ...webhookPageRoutes(deps),
+    ...sinkPageRoutes(deps),
     ...auditRoutes(deps),
     ...settingsPageRoutes(deps),
     searchRoute(deps),

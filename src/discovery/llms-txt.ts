@@ -57,6 +57,8 @@ const OMITTED_PATHS: ReadonlySet<string> = new Set([
   "/v1/presets/{name}",
   "/v1/guardrails",
   "/v1/guardrails/{name}",
+  "/v1/sinks",
+  "/v1/sinks/{name}",
   "/v1/moderations",
   "/v1/images/edits",
   "/v1/decisions",

@@ -176,6 +176,13 @@ const TEMPLATES: Readonly<Record<EmailType, (input: TemplateInput) => Template>>
     ],
     link: { label: "Review the webhook", path: `/console/${accountId}/webhooks` },
   }),
+  "sink.disabled": ({ workspace, accountId, text }) => ({
+    subject: `A sink of ${workspace} was disabled`,
+    lines: [
+      `The sink ${text("sink")} of ${workspace}, at ${text("host")}, was disabled: ${text("reason")}. Save it again to send the usage of new calls.`,
+    ],
+    link: { label: "Review the sinks", path: `/console/${accountId}/sinks` },
+  }),
   "member.added": ({ workspace, accountId, text }) => ({
     subject: `${text("email")} joined ${workspace}`,
     lines: [`${text("email")} joined the workspace ${workspace} with the role ${text("role")}.`],

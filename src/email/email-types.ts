@@ -51,6 +51,7 @@ const EVENT_EMAILS = {
   "top_up.stopped": { category: "top_ups", roles: PAYERS },
   "top_up.ceiling_reached": { category: "top_ups", roles: PAYERS },
   "webhook.disabled": { category: "webhooks", roles: OWNERS_AND_ADMINS },
+  "sink.disabled": { category: "webhooks", roles: OWNERS_AND_ADMINS },
   "allowance.requested": { category: "members", roles: ["owner"] },
   "member.added": { category: "members", roles: OWNERS_AND_ADMINS, exceptNamed: true },
 } as const satisfies Partial<Record<EventType, MemberEmail | NamedRecipientEmail>>;

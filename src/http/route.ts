@@ -34,6 +34,8 @@ export interface Caller {
   readonly granted?: ReadonlySet<Scope>;
   /** Set for a request without a key: the caller is its network, which has no account. */
   readonly isAnonymous?: true;
+  /** The workspace has a sink: the usage of the call is queued for it. */
+  readonly exportsUsage?: true;
   /** When the guardrails of the workspace changed last; absent if it has none. */
   readonly guardrailsAt?: number;
 }

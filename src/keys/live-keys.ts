@@ -28,7 +28,7 @@ const PARAMETER = "? || ''";
 
 /** The first key of an unclaimed account acts as its owner: no limit takes a scope from it. */
 const SELECT_LIVE_KEY = `select api_key.id, api_key.hash, api_key.account_id, api_key.expires_at, api_key.limit_nano, api_key.scopes, api_key.policy, api_key.former_until, api_key.credential,
-  response_storage.mode, response_storage.retention_days, account.claimed_at, account.signs_receipts, account.prompt_retention_days,
+  response_storage.mode, response_storage.retention_days, account.claimed_at, account.signs_receipts, account.prompt_retention_days, account.exports_usage,
   (select max(updated_at) from guardrail where guardrail.account_id = api_key.account_id) as guardrails_at,
   case when account.claimed_at is null
     and api_key.id = (select min(id) from api_key first where first.account_id = api_key.account_id) then 1 else 0 end as is_root
@@ -141,6 +141,7 @@ function toLiveKey(row: Row | undefined, now: number): LiveKey | undefined {
       ? {}
       : { signsReceipts: true }),
     ...(retentionDays === null ? {} : { promptRetentionDays: retentionDays }),
+    ...(integerOrNull(row, "exports_usage") === 1 && { exportsUsage: true as const }),
     ...(guardrailsAt === null ? {} : { guardrailsAt }),
   };
 }

@@ -7,6 +7,7 @@ import type { SettledCall } from "../inference/lifecycle/call.ts";
 import { withoutUncoveredReply } from "../inference/lifecycle/uncovered-call.ts";
 import type { BatchCharges } from "../ledger/call-charges.ts";
 import type { PromptLog } from "../prompt-log/prompt-log.ts";
+import { queueForSinks } from "../sinks/sinks.ts";
 import type { Tx } from "../store/db.ts";
 import { insertUsage } from "../usage/insert-usage.ts";
 import type { RollupQueue } from "../usage/rollup/rollup-queue.ts";
@@ -57,6 +58,12 @@ export async function writeCallRecords(
     tx,
     records.flatMap(({ usage: { id, accountId, createdAt }, prompt }) =>
       prompt === undefined ? [] : [{ texts: prompt, id, accountId, createdAt }],
+    ),
+  );
+  await queueForSinks(
+    tx,
+    records.flatMap(({ usage: { id, accountId, createdAt, latencyMs }, isExported }) =>
+      isExported === true ? [{ id, accountId, at: createdAt + latencyMs }] : [],
     ),
   );
   for (const { usage, idempotent } of records) {

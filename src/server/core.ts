@@ -238,12 +238,13 @@ const KEPT_REPLY_LENGTH_MAX = 8_000;
 
 // Without its reply, a repetition with the same `Idempotency-Key` runs again.
 function withoutLargeReplies(record: SettledCall): SettledCall {
-  const { usage, idempotent, response, item, prompt } = record;
+  const { usage, idempotent, response, item, prompt, isExported } = record;
   const isLarge = (idempotent?.reply?.body.length ?? 0) > KEPT_REPLY_LENGTH_MAX;
   const isLargeItem = (item?.sealedResult?.length ?? 0) > KEPT_REPLY_LENGTH_MAX;
   if (response === undefined && prompt === undefined && !isLarge && !isLargeItem) return record;
   const kept = isLarge && idempotent ? { ...idempotent, reply: undefined } : idempotent;
-  return { usage, idempotent: kept, item: isLargeItem && item ? withoutResult(item) : item };
+  const shortItem = isLargeItem && item ? withoutResult(item) : item;
+  return { usage, idempotent: kept, item: shortItem, ...(isExported === true && { isExported }) };
 }
 
 /** The item was charged, so it must not be run again. */

@@ -33,6 +33,7 @@ import { createCircuitWriter } from "../operator/system/open-circuits.ts";
 import { sweepSessions } from "../people/sessions.ts";
 import { sweepPrompts } from "../prompt-log/prompt-log.ts";
 import { evaluateServiceLevels } from "../service-levels/evaluate-levels.ts";
+import { sweepSinkEntries } from "../sinks/sinks.ts";
 import { recheckDomains } from "../sso/domains.ts";
 import type { Db } from "../store/db.ts";
 import { findSchemaProblem } from "../store/migrate.ts";
@@ -127,11 +128,13 @@ function deliveryJobs({
   deliveryWorker,
   emailWorker,
   auditStreamWorker,
+  sinkWorker,
 }: Services): readonly Schedule[] {
   return [
     ["deliver webhooks", SECOND_MS, deliveryWorker.tick],
     ["delete old webhook deliveries", HOUR_MS, deliveryWorker.sweep],
     ["stream audit logs", SECOND_MS, auditStreamWorker.tick],
+    ["send usage to sinks", SECOND_MS, sinkWorker.tick],
     ["send emails", SECOND_MS, emailWorker.tick],
     ["delete old emails", HOUR_MS, emailWorker.sweep],
   ];
@@ -270,4 +273,5 @@ async function deleteExpired(db: Db, now: number): Promise<void> {
   await db.write((tx) => sweepRefusedCalls(tx, now));
   await db.write((tx) => eraseOldAddresses(tx, now));
   await db.write((tx) => sweepStreamEntries(tx, now));
+  await db.write((tx) => sweepSinkEntries(tx, now));
 }

@@ -81,6 +81,11 @@ export function createRouteDeps(
       onChanged: keys.forgetLookUps,
     },
     webhooks: { db, webhooks },
+    sinks: {
+      db,
+      sinks: { master, allowLoopback: config.development },
+      onChanged: keys.forgetLookUps,
+    },
     billing: { billing, x402: x402?.deps, mpp },
     claims: { db, claims, baseUrl, vendor: config.vendor, isSignInDisabled },
     claimPages: { db, claims, master, baseUrl, consolePath: "/console" },
@@ -146,7 +151,9 @@ function consoleDeps(
     isDevelopment,
     snippets: { baseUrl, model: exampleModelOf(config) },
     callableModels: () => callableModels(services),
+    sinks: { master, allowLoopback: isDevelopment },
     onGuardrailsChanged: keys.forgetLookUps,
+    onSinksChanged: keys.forgetLookUps,
   };
 }
 

@@ -57,6 +57,7 @@ import { serviceCreditRoutes } from "../service-levels/service-credits-routes.ts
 import { listServiceLevels } from "../service-levels/service-levels.ts";
 import type { SigningKeys } from "../signing/signing-keys.ts";
 import { signingRoutes } from "../signing/signing-routes.ts";
+import { type SinkRouteDeps, sinkRoutes } from "../sinks/sinks-routes.ts";
 import { type SsoRouteDeps, ssoRoutes } from "../sso/sso-routes.ts";
 import type { StatusSnapshot } from "../status/availability.ts";
 import type { Db } from "../store/db.ts";
@@ -79,6 +80,7 @@ export interface RouteDeps {
   readonly keys: KeyRouteDeps;
   readonly providerKeys: ProviderKeyRouteDeps;
   readonly guardrails: GuardrailRouteDeps;
+  readonly sinks: SinkRouteDeps;
   readonly webhooks: WebhookRouteDeps;
   readonly billing: BillingRouteDeps;
   readonly claims: ClaimRouteDeps;
@@ -123,6 +125,7 @@ export function allRoutes(deps: RouteDeps): readonly Route[] {
     ...balanceAlertRoutes({ db }),
     ...presetRoutes({ db }),
     ...guardrailRoutes(deps.guardrails),
+    ...sinkRoutes(deps.sinks),
     ...billingDetailsRoutes({ db }),
     ...serviceCreditRoutes({ db }),
     ...billingRoutes(deps.billing),

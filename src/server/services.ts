@@ -1,6 +1,7 @@
 // The composition root: creates every service from the settings, each with explicit dependencies.
 
 import { isGrantBudgetUsedUp } from "../accounts/creation-limits.ts";
+import type { LeasedWork } from "../base/async/leased-work.ts";
 import type { JobRun } from "../base/job-run.ts";
 import { createTxtResolver } from "../base/network/dns-txt.ts";
 import { resolveHost } from "../base/network/public-endpoint.ts";
@@ -24,11 +25,9 @@ import type { OperatorContext } from "../operator/page-context.ts";
 import { createKeptForms, type KeptForms } from "../people/kept-form.ts";
 import { createSessions, type Sessions } from "../people/sessions.ts";
 import { createSignIn, type IdentitySettings, type SignIn } from "../people/sign-in.ts";
+import { createSinkWorker } from "../sinks/sink-worker.ts";
 import { createSso, type Sso } from "../sso/sso.ts";
-import {
-  type AuditStreamWorker,
-  createAuditStreamWorker,
-} from "../webhooks/audit-stream-worker.ts";
+import { createAuditStreamWorker } from "../webhooks/audit-stream-worker.ts";
 import { createDeliveryWorker, type DeliveryWorker } from "../webhooks/delivery-worker.ts";
 import { createWebhooks, type Webhooks } from "../webhooks/webhooks.ts";
 import { createBatchServices } from "./batch-services.ts";
@@ -50,7 +49,8 @@ export interface Services {
   readonly files: Files;
   readonly webhooks: Webhooks;
   readonly deliveryWorker: DeliveryWorker;
-  readonly auditStreamWorker: AuditStreamWorker;
+  readonly auditStreamWorker: LeasedWork;
+  readonly sinkWorker: LeasedWork;
   readonly emailWorker: EmailWorker;
   readonly operatorAlerts: OperatorAlerts;
   /** Undefined where the ledger is not verified at an interval. */
@@ -96,6 +96,7 @@ export async function createServices(
   const deliveryWorker = createDeliveryWorker({ db, log, now, webhooks, allowLoopback });
   const streams = { db, log, now, master, allowLoopback, resolve: resolveHost };
   const auditStreamWorker = createAuditStreamWorker(streams);
+  const sinkWorker = createSinks(config, options, core);
   const send = config.email && createSmtpSender(config.email, baseUrl);
   const sessions = createSessions({ db, master, baseUrl });
   const keptForms = createKeptForms({ master, baseUrl });
@@ -122,6 +123,7 @@ export async function createServices(
     webhooks,
     deliveryWorker,
     auditStreamWorker,
+    sinkWorker,
     emailWorker,
     operatorAlerts: createAlerts(config, options, alerting),
     sessions,
@@ -136,6 +138,15 @@ export async function createServices(
     jobRuns,
     operatorContext: createOperator(config, operating, identity),
   };
+}
+
+function createSinks(
+  { development: allowLoopback }: Config,
+  { log, now, version }: ServerOptions,
+  { db, master, promptLog }: Core,
+): LeasedWork {
+  const resolve = resolveHost;
+  return createSinkWorker({ db, log, now, master, promptLog, version, allowLoopback, resolve });
 }
 
 function createSsoService(

@@ -23,6 +23,7 @@ async function drain(
     modelCalls,
     deliveryWorker,
     auditStreamWorker,
+    sinkWorker,
     batchRunner,
   }: Services,
   stopJobs: () => Promise<void>,
@@ -35,7 +36,12 @@ async function drain(
   await responses.whenIdle();
   await unlessUnavailable(batchRunner.whenIdle());
   clearTimeout(drainTimer);
-  await Promise.all([stopJobs(), deliveryWorker.stop(), auditStreamWorker.stop()]);
+  await Promise.all([
+    stopJobs(),
+    deliveryWorker.stop(),
+    auditStreamWorker.stop(),
+    sinkWorker.stop(),
+  ]);
   ledger.returnLeases();
   await ledger.idle();
   await unlessUnavailable(endEpoch());

@@ -9,7 +9,7 @@ export interface Resource {
   readonly serviceName: string;
   readonly version: string;
   /** Id of this process. */
-  readonly instance: string;
+  readonly instance?: string;
 }
 
 export function otlpJson(resource: Resource, spans: readonly Span[]): string {

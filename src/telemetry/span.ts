@@ -1,7 +1,7 @@
 // Builds the OpenTelemetry span of a model call from its usage record, by the semantic conventions for generative AI.
 // Prompts and replies are not included.
 
-import { randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { usdText } from "../base/money/money.ts";
 import type { TraceParent } from "../base/network/trace-parent.ts";
 import { API_PATHS, type UsageRecord } from "../usage/usage.ts";
@@ -59,12 +59,34 @@ const OTEL_PROVIDER_NAMES: Readonly<Record<string, string>> = {
   xai: "x_ai",
 };
 
-export function spanOf({ record, requestedModel, parent }: CallTrace): Span {
-  const operation = OPERATIONS[record.api];
-  const error = errorType(record);
+interface SpanIds {
+  readonly traceId: string;
+  readonly spanId: string;
+}
+
+/** The same for each repetition of a record, so that a collector can recognize it. */
+export function idsOfRecord({ id, traceId }: UsageRecord): SpanIds {
+  const hash = createHash("sha256").update(id).digest("hex");
+  const [trace, span] = [hash.slice(0, 2 * TRACE_BYTES), hash.slice(2 * TRACE_BYTES)];
+  return { traceId: traceId ?? trace, spanId: span.slice(0, 2 * SPAN_BYTES) };
+}
+
+function newIds(parent: TraceParent | undefined): SpanIds {
   return {
     traceId: parent?.traceId ?? randomBytes(TRACE_BYTES).toString("hex"),
     spanId: randomBytes(SPAN_BYTES).toString("hex"),
+  };
+}
+
+export function spanOf(
+  { record, requestedModel, parent }: CallTrace,
+  { traceId, spanId }: SpanIds = newIds(parent),
+): Span {
+  const operation = OPERATIONS[record.api];
+  const error = errorType(record);
+  return {
+    traceId,
+    spanId,
     parentSpanId: parent?.spanId,
     name: `${operation} ${record.model}`,
     startedAt: record.createdAt,

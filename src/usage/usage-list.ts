@@ -71,6 +71,26 @@ async function listById(
   return { object: "list", data: rows.map(toUsageRecord), has_more: false, next_cursor: null };
 }
 
+const IDS_PER_STATEMENT = 500;
+
+/** In the order of the ids; without those that have no record. */
+export async function readUsageByIds(
+  reader: Reader,
+  accountId: string,
+  ids: readonly string[],
+): Promise<readonly UsageRecord[]> {
+  const records: UsageRecord[] = [];
+  for (let at = 0; at < ids.length; at += IDS_PER_STATEMENT) {
+    const some = ids.slice(at, at + IDS_PER_STATEMENT);
+    const rows = await reader.all(
+      `select * from usage_record where account_id = ? and id in (${some.map(() => "?").join(", ")}) order by id`,
+      [accountId, ...some],
+    );
+    records.push(...rows.map(toUsageRecord));
+  }
+  return records;
+}
+
 export const USAGE_SORTS = ["cost", "latency", "tokens"] as const;
 export type UsageSort = (typeof USAGE_SORTS)[number];
 

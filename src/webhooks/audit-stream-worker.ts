@@ -12,6 +12,7 @@ import {
   recordStreamFailure,
 } from "../activity/audit-stream-rows.ts";
 import type { AuditEntry } from "../activity/audit.ts";
+import { createLeasedWork, type LeasedWork } from "../base/async/leased-work.ts";
 import {
   decrypt,
   type DerivedKey,
@@ -20,9 +21,10 @@ import {
 } from "../base/crypto/encryption.ts";
 import { newId } from "../base/id.ts";
 import type { Log } from "../base/log.ts";
+import { backoffMs, failureOf } from "../base/network/endpoint-headers.ts";
 import { parseEndpoint, type ResolveHost } from "../base/network/public-endpoint.ts";
 import { send, type SendResult } from "../base/network/send-to-endpoint.ts";
-import { HOUR_MS, MINUTE_MS, SECOND_MS } from "../base/time.ts";
+import { MINUTE_MS, SECOND_MS } from "../base/time.ts";
 import type { Db } from "../store/db.ts";
 import { otlpLogsJson } from "../telemetry/otlp-logs.ts";
 
@@ -34,8 +36,6 @@ const BATCH_AFTER_FAILURE = 10;
 const TIMEOUT_MS = 10 * SECOND_MS;
 /** Longer than a request takes. */
 const LEASE_MS = MINUTE_MS;
-const FIRST_RETRY_MS = 5 * SECOND_MS;
-const RETRY_MAX_MS = HOUR_MS;
 
 export interface AuditStreamWorkerDeps {
   readonly db: Db;
@@ -47,47 +47,17 @@ export interface AuditStreamWorkerDeps {
   readonly resolve: ResolveHost;
 }
 
-export interface AuditStreamWorker {
-  /** Starts sending a batch of each stream that is due, without waiting for the responses. */
-  readonly tick: () => Promise<void>;
-  /** Resolves when no request is in flight. */
-  readonly idle: () => Promise<void>;
-  /** Ends the requests in flight; their entries are sent again. */
-  readonly stop: () => Promise<void>;
-}
-
-export function createAuditStreamWorker(deps: AuditStreamWorkerDeps): AuditStreamWorker {
+/** Sends a batch of each stream that is due. A stream with a request in flight is leased, so it is not due. */
+export function createAuditStreamWorker(deps: AuditStreamWorkerDeps): LeasedWork {
   const { db, log, now } = deps;
-  const abort = new AbortController();
   const key = deriveKey(deps.master, HEADER_PURPOSE);
-  const inFlight = new Set<Promise<void>>();
-  const start = (accountId: string): void => {
-    const work = sendBatch(accountId, deps, key, abort.signal)
-      .catch((error: unknown) =>
-        log.error("failed to record an audit stream delivery", {
-          account: accountId,
-          cause: error,
-        }),
-      )
-      .finally(() => void inFlight.delete(work));
-    inFlight.add(work);
-  };
-  const idle = async (): Promise<void> => {
-    while (inFlight.size > 0) await Promise.all(inFlight);
-  };
-  return {
-    tick: async () => {
-      const free = STREAMS_MAX - inFlight.size;
-      if (abort.signal.aborted || free <= 0) return;
-      // A stream with a request in flight is leased, so it is not due.
-      for (const accountId of await listDueStreams(db, now(), free)) start(accountId);
-    },
-    idle,
-    stop: async () => {
-      abort.abort();
-      await idle();
-    },
-  };
+  return createLeasedWork<string>({
+    max: STREAMS_MAX,
+    listDue: (limit) => listDueStreams(db, now(), limit),
+    run: (accountId, signal) => sendBatch(accountId, deps, key, signal),
+    onError: (account, cause) =>
+      log.error("failed to record an audit stream delivery", { account, cause }),
+  });
 }
 
 async function sendBatch(
@@ -116,11 +86,11 @@ async function sendBatch(
           resolve,
           signal,
         });
-  const error = errorOf(sent);
+  const error = failureOf(sent);
   const ended = { accountId, lease, now: now() };
   if (error === undefined) await db.write((tx) => recordDelivery(tx, ended, entries));
   else {
-    const dueAt = ended.now + Math.max(retryDelayMs(stream.tries), sent.retryAfterMs);
+    const dueAt = ended.now + backoffMs(stream.tries, sent.retryAfterMs);
     await db.write((tx) => recordStreamFailure(tx, ended, { error, dueAt }));
   }
 }
@@ -162,16 +132,4 @@ function bodyOf({ kind }: AuditStream, entries: readonly AuditEntry[]): string {
     };
   });
   return otlpLogsJson({ serviceName: "postern", name: "postern.audit" }, records);
-}
-
-function errorOf({ status, error }: SendResult): string | undefined {
-  if (error !== null) return error;
-  if (status !== null && status >= 200 && status < 300) return undefined;
-  return status !== null && status >= 300 && status < 400
-    ? "redirects are not followed"
-    : `the endpoint answered ${status}`;
-}
-
-function retryDelayMs(tries: number): number {
-  return Math.min(RETRY_MAX_MS, FIRST_RETRY_MS * 2 ** Math.min(tries, 20));
 }

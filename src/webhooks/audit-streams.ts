@@ -12,14 +12,9 @@ import {
 import { type Act, recordAuditEntry } from "../activity/audit.ts";
 import { deriveKey, encrypt, type MasterSecret } from "../base/crypto/encryption.ts";
 import { invalid } from "../base/fault.ts";
+import { checkHeaderValue, parseHeaderName } from "../base/network/endpoint-headers.ts";
 import { parseEndpoint } from "../base/network/public-endpoint.ts";
 import type { Tx } from "../store/db.ts";
-
-const HEADER_NAME = /^[A-Za-z][A-Za-z0-9-]{0,63}$/;
-/** Headers that the gateway sets. */
-const RESERVED =
-  /^(host|content-.*|transfer-encoding|connection|upgrade|te|trailer|expect|user-agent)$/i;
-const HEADER_VALUE = /^[\x21-\x7e](?:[\x20-\x7e]{0,1998}[\x21-\x7e])?$/;
 
 export interface StreamForm {
   readonly kind: StreamKind;
@@ -49,10 +44,10 @@ export async function changeAuditStream(
   if (typeof endpoint === "string") throw invalid("url", `\`url\` ${endpoint}.`);
   const url = endpoint.url.href;
   const before = await findStream(tx, accountId);
-  const headerName = parseHeaderName(form.headerName.trim());
+  const typed = form.headerName.trim();
+  const headerName = typed === "" ? null : parseHeaderName(typed, "header_name");
   const value = form.headerValue.trim();
-  if (value !== "" && !HEADER_VALUE.test(value))
-    throw invalid("header_value", "`header_value` must have 1 to 2,000 visible ASCII characters.");
+  if (value !== "") checkHeaderValue(value, "header_value");
   // The value of a header is only ever sent to the URL for which it was typed.
   const isSame = before?.url === url && before.headerName === headerName;
   const kept = isSame ? before.sealed : null;
@@ -79,16 +74,6 @@ export async function changeAuditStream(
     }),
   };
   await recordAuditEntry(tx, { ...act, action: "audit_stream.changed", target: accountId, detail });
-}
-
-function parseHeaderName(typed: string): string | null {
-  if (typed === "") return null;
-  if (!HEADER_NAME.test(typed) || RESERVED.test(typed))
-    throw invalid(
-      "header_name",
-      "`header_name` must be the name of a header that the destination reads, such as authorization.",
-    );
-  return typed.toLowerCase();
 }
 
 /** Entries that wait are not sent any more. */

@@ -111,6 +111,11 @@ const REQUESTS: Readonly<Record<string, (world: World) => Promise<Send> | Send>>
     await send(world, "POST", "/v1/presets/reviewer", {});
     return () => send(world, "DELETE", "/v1/presets/reviewer");
   },
+  saveSink: (world) => () => send(world, "POST", "/v1/sinks/traces", SINK),
+  deleteSink: async (world) => {
+    await send(world, "POST", "/v1/sinks/traces", SINK);
+    return () => send(world, "DELETE", "/v1/sinks/traces");
+  },
   mintKey: (world) => () => send(world, "POST", "/v1/keys", { name: "ci" }),
   changeKey: async (world) => {
     const { id } = await create(world, "/v1/keys", { name: "ci" });
@@ -238,6 +243,8 @@ const REQUESTS: Readonly<Record<string, (world: World) => Promise<Send> | Send>>
       input: "on",
       email: "on",
     }),
+  changeSinks: (world) => () =>
+    post(world, "/sinks", { do: "otlp", name: "traces", url: SINK.url }),
   changePresets: (world) => () =>
     post(world, "/presets", {
       do: "save",
@@ -451,6 +458,7 @@ async function scimCaller(world: World) {
 
 const PROVIDER_KEY = { provider: "openai", api_key: "sk-test-0000000000000000000000" };
 const GUARDRAIL = { type: "patterns", entities: ["email"] };
+const SINK = { type: "otlp", url: "https://otlp.example.com/v1/traces" };
 const WEBHOOK = { url: "https://hooks.example.com/postern" };
 
 describeEachStore((kind) => {

@@ -24,6 +24,7 @@ const RUNTIME_FILES = new Set([
   "packages/http-client/src/socket.ts",
   "packages/simulator/src/serve-simulator.ts",
   "src/server/connections/tcp-sockets.ts",
+  "src/sinks/presign-put.ts",
   "src/store/postgres-pool.ts",
   "src/store/postgres.ts",
   "src/store/sqlite.ts",

@@ -68,6 +68,7 @@ const PAGES: readonly (readonly [name: string, target: () => string])[] = [
     "/sso",
     "/directory-sync",
     "/webhooks",
+    "/sinks",
     "/audit",
     "/billing",
     "/settings",

@@ -42,6 +42,7 @@ const PAGE_PERMISSIONS: Readonly<Record<string, Permission>> = {
   showNewProviderKey: "provider_keys.change",
   showPresets: "presets.read",
   showGuardrails: "guardrails.read",
+  showSinks: "sinks.read",
   showWorkspaceSso: "sso.read",
   showDirectorySync: "sso.read",
   showWorkspaceWebhooks: "webhooks.read",
@@ -100,6 +101,10 @@ const FORM_PERMISSIONS: Readonly<Record<string, readonly (readonly [Permission, 
   changeGuardrails: [
     ["guardrails.change", { do: "patterns", name: "Not a name", action: "mask" }],
     ["guardrails.change", { do: "delete", name: "none" }],
+  ],
+  changeSinks: [
+    ["sinks.change", { do: "otlp", name: "Not a name", url: "not an address" }],
+    ["sinks.change", { do: "delete", name: "none" }],
   ],
   changePresets: [
     ["presets.change", { do: "save", name: "Not a name", model: "", system: "", more: "" }],

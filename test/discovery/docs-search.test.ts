@@ -39,6 +39,8 @@ const FIRST_HITS: readonly (readonly [query: string, page: string])[] = [
   ["zero data retention", "/docs/privacy"],
   ["gdpr", "/docs/privacy"],
   ["prompt logging", "/docs/prompt-logging"],
+  ["langfuse", "/docs/sinks"],
+  ["export usage to s3", "/docs/sinks"],
   ["delete account", "/docs/privacy"],
   ["export data", "/docs/api/export-account"],
   ["refunds", "/docs/credits"],

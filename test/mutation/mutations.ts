@@ -1838,6 +1838,38 @@ const PROMPT_LOG: readonly Mutation[] = [
     ],
   ),
   ...of(
+    "src/sinks/sinks.ts",
+    ["sinks/sinks"],
+    [
+      [
+        "a key sends logged prompts to a sink of its own",
+        'if (actor.type !== "key") return;',
+        "if (actor.id !== '') return;",
+      ],
+      [
+        "the secret of a sink is sent to another URL",
+        "const former = before?.settings.url === wanted.url ? before : undefined;",
+        "const former = before;",
+      ],
+      [
+        "a failing sink is never disabled",
+        "now - (sink.failingSince ?? now) < DISABLE_AFTER_MS",
+        "now > 0",
+      ],
+    ],
+  ),
+  ...of(
+    "src/sinks/sink-rows.ts",
+    ["sinks/sinks"],
+    [
+      [
+        "a retry writes other calls under the name of an object",
+        "  if (first === undefined) {",
+        "  if (first !== null) {",
+      ],
+    ],
+  ),
+  ...of(
     "src/inference/request/call-options.ts",
     ["inference/lifecycle/response-cache"],
     [

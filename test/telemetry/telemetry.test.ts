@@ -130,6 +130,7 @@ describe("spans", () => {
       modelCalls: { inference: unused, providerKeys: unused, responses: unused, telemetry },
       deliveryWorker: unused,
       auditStreamWorker: unused,
+      sinkWorker: unused,
       sso: unused,
       ledgerProofs: unused,
       billing: unused,

@@ -1,4 +1,4 @@
-// Sends one request to an endpoint of an account: a webhook, or a hook of a guardrail. It resolves the host name itself and connects
+// Sends one request to an endpoint of an account, such as a webhook. It resolves the host name itself and connects
 // to an address that it has checked (SSRF); TLS and the Host header still use the name. No redirects, no proxy, no decompression.
 
 import http, { type IncomingMessage, type RequestOptions } from "node:http";
@@ -15,8 +15,10 @@ const BODY_TIMEOUT_RATIO = 0.2;
 
 export interface SendRequest {
   readonly endpoint: PublicEndpoint;
+  /** `POST` by default. */
+  readonly method?: "POST" | "PUT";
   readonly headers: Readonly<Record<string, string>>;
-  readonly body: string;
+  readonly body: string | Uint8Array;
   readonly timeoutMs: number;
   /** The rest of the response is not read. */
   readonly responseMaxBytes: number;
@@ -61,7 +63,7 @@ async function sendToAddresses(request: SendRequest, limit: AbortSignal): Promis
     return failed("the host name does not resolve to public addresses only");
   for (const [index, address] of addresses.entries()) {
     try {
-      return await post(request, address, limit);
+      return await sendTo(request, address, limit);
     } catch (error) {
       if (index === addresses.length - 1 || limit.aborted || !isConnectError(error)) throw error;
     }
@@ -69,14 +71,14 @@ async function sendToAddresses(request: SendRequest, limit: AbortSignal): Promis
   return failed("no address could be reached");
 }
 
-function post(outgoing: SendRequest, address: string, limit: AbortSignal): Promise<SendResult> {
+function sendTo(outgoing: SendRequest, address: string, limit: AbortSignal): Promise<SendResult> {
   const { url } = outgoing.endpoint;
   const name = url.hostname.replace(/^\[(.*)\]$/, "$1");
   const options: RequestOptions & https.RequestOptions = {
     host: address,
     port: url.port === "" ? (url.protocol === "https:" ? 443 : 80) : Number(url.port),
     path: url.pathname + url.search,
-    method: "POST",
+    method: outgoing.method ?? "POST",
     agent: false,
     maxHeaderSize: HEADERS_MAX_BYTES,
     headers: {

@@ -12,6 +12,7 @@ import { reencryptProviderKeys } from "../../provider-keys/reencrypt-provider-ke
 import { reencryptResponses } from "../../responses/storage/reencrypt-responses.ts";
 import { findSecretProblem, forgetOtherSecrets } from "../../server/secret-check.ts";
 import { rotateSigningKey } from "../../signing/signing-keys.ts";
+import { reencryptSinks } from "../../sinks/reencrypt-sinks.ts";
 import { reencryptSsoSecrets } from "../../sso/reencrypt-sso.ts";
 import type { Db } from "../../store/db.ts";
 import type { ReencryptedRows } from "../../store/reencrypt-rows.ts";
@@ -27,6 +28,7 @@ const TABLES: Readonly<Record<string, (db: Db, master: MasterSecret) => Promise<
     "stored responses": reencryptResponses,
     "batches and files": reencryptBatches,
     "logged prompts": reencryptPrompts,
+    "secrets of sinks": reencryptSinks,
   };
 
 export const rotateSecretCommand: Command = {

@@ -248,6 +248,8 @@ export interface SettledCall {
   readonly item?: ItemSettlement | undefined;
   /** Set for a key with prompt logging. */
   readonly prompt?: LoggedTexts | undefined;
+  /** Its usage is queued for the sinks of the workspace. */
+  readonly isExported?: boolean;
 }
 
 export function logsPrompts({ caller }: Pick<CallInput, "caller">): boolean {

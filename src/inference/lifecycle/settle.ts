@@ -138,7 +138,9 @@ export async function settle(
   try {
     const response = storedResponse(statefulCall, usage.outcome);
     const item = itemOf(call, metered);
-    const record = { usage, idempotent, response, item, prompt: promptOf(call, metered) };
+    const prompt = promptOf(call, metered);
+    const isExported = input.caller.exportsUsage === true;
+    const record = { usage, idempotent, response, item, prompt, isExported };
     const { id, accountId, keyId } = usage;
     const settled = await ledger.settle({
       id,

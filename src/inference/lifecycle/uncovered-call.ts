@@ -19,21 +19,24 @@ export function withoutUncoveredReply(
   charge: ChargeSplit | undefined,
 ): SettledCall {
   if (charge?.isUncovered !== true) return call;
-  const { usage, idempotent, prompt } = call;
+  const { usage, idempotent, prompt, isExported } = call;
   const isCharged = charge.promo + charge.paid + charge.overrun > 0n;
   return {
     usage: uncoveredUsage(usage, isCharged),
     idempotent: idempotent && { ...idempotent, reply: undefined },
     prompt: prompt && { ...prompt, reply: undefined },
+    ...(isExported === true && { isExported }),
   };
 }
 
 /** The call as it is stored if its caller did not get the reply. */
-export function unservedCall({ usage, idempotent, prompt }: SettledCall): SettledCall {
+export function unservedCall(call: SettledCall): SettledCall {
+  const { usage, idempotent, prompt, isExported } = call;
   return {
     usage: uncoveredUsage(usage, false),
     idempotent: idempotent && { ...idempotent, reply: undefined },
     prompt: prompt && { ...prompt, reply: undefined },
+    ...(isExported === true && { isExported }),
   };
 }
 

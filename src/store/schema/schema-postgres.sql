@@ -14,7 +14,8 @@ create table account (
   verified_agent text,
   sso_required_at bigint,
   signs_receipts bigint not null default 0,
-  prompt_retention_days bigint
+  prompt_retention_days bigint,
+  exports_usage bigint not null default 0
 );
 
 create index account_by_creator on account (created_by);
@@ -1069,6 +1070,38 @@ create table audit_stream_entry (
 );
 
 create index audit_stream_entry_by_age on audit_stream_entry (created_at);
+
+create table sink (
+  account_id text not null,
+  name text not null,
+  created_at bigint not null,
+  updated_at bigint not null,
+  kind text not null,
+  settings text not null,
+  sealed text,
+  status text not null,
+  disabled_reason text,
+  due_at bigint not null,
+  lease text,
+  tries bigint not null,
+  failing_since bigint,
+  last_error text,
+  delivered_at bigint,
+  primary key (account_id, name)
+);
+
+create index sink_by_due on sink (due_at) where status = 'active';
+
+create table sink_entry (
+  account_id text not null,
+  sink text not null,
+  call_id text not null,
+  created_at bigint not null,
+  object text,
+  primary key (account_id, sink, call_id)
+);
+
+create index sink_entry_by_age on sink_entry (created_at);
 
 create table event (
   id text primary key,

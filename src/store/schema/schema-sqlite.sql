@@ -18,7 +18,8 @@ create table account (
   verified_agent text, -- origin of the listed operator whose agent signed the creation
   sso_required_at bigint, -- since when members must sign in with the workspace's identity provider; null if they need not
   signs_receipts bigint not null default 0, -- 1: every call of its keys gets a signed receipt
-  prompt_retention_days bigint -- days until logged prompts are deleted; null for the operator's setting
+  prompt_retention_days bigint, -- days until logged prompts are deleted; null for the operator's setting
+  exports_usage bigint not null default 0 -- 1: the usage of its calls is queued for sinks
 ) without rowid;
 
 create index account_by_creator on account (created_by);
@@ -1166,6 +1167,41 @@ create table audit_stream_entry (
 ) without rowid;
 
 create index audit_stream_entry_by_age on audit_stream_entry (created_at);
+
+-- Where the usage of an account's calls is sent.
+create table sink (
+  account_id text not null,
+  name text not null,
+  created_at bigint not null,
+  updated_at bigint not null,
+  kind text not null, -- `otlp` or `s3`
+  settings text not null, -- JSON: destination and form
+  sealed text, -- encrypted headers or secret access key
+  status text not null, -- `active` or `disabled`
+  disabled_reason text, -- why it was disabled
+  due_at bigint not null, -- when the next request may be sent
+  lease text, -- request in flight
+  tries bigint not null, -- failures in a row
+  failing_since bigint, -- first failure in a row
+  last_error text, -- of the last failure
+  delivered_at bigint, -- last success
+  primary key (account_id, name)
+) without rowid;
+
+create index sink_by_due on sink (due_at) where status = 'active';
+
+-- Calls that a sink has not sent yet.
+-- Deleted: when they are accepted, or 7 days later
+create table sink_entry (
+  account_id text not null,
+  sink text not null, -- name of the sink
+  call_id text not null, -- usage record
+  created_at bigint not null,
+  object text, -- name of the object that it is a part of, once that is decided
+  primary key (account_id, sink, call_id)
+) without rowid;
+
+create index sink_entry_by_age on sink_entry (created_at);
 
 -- Events of accounts, the source of webhooks and emails.
 -- Deleted: after 30 days

@@ -37,6 +37,7 @@ export const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
   sso: ["workspace_domain", "sso_connection"],
   guardrails: ["guardrail"],
   "prompt-log": ["prompt_log"],
+  sinks: ["sink", "sink_entry"],
   presets: ["preset"],
   "provider-keys": ["provider_key"],
   claims: ["claim_attempt", "claim_count", "human_grant"],

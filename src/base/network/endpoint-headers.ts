@@ -1,0 +1,43 @@
+// Headers that an account chooses for the requests to its endpoint, and the delays of these requests.
+
+import { invalid } from "../fault.ts";
+import { HOUR_MS, SECOND_MS } from "../time.ts";
+import type { SendResult } from "./send-to-endpoint.ts";
+
+const HEADER_NAME = /^[A-Za-z][A-Za-z0-9-]{0,63}$/;
+/** Headers that the gateway sets. */
+const RESERVED =
+  /^(host|content-.*|transfer-encoding|connection|upgrade|te|trailer|expect|user-agent)$/i;
+const HEADER_VALUE = /^[\x21-\x7e](?:[\x20-\x7e]{0,1998}[\x21-\x7e])?$/;
+
+/** In lower case. */
+export function parseHeaderName(name: string, param: string): string {
+  if (!HEADER_NAME.test(name) || RESERVED.test(name))
+    throw invalid(
+      param,
+      `\`${param}\` must be the name of a header that the destination reads, such as authorization.`,
+    );
+  return name.toLowerCase();
+}
+
+export function checkHeaderValue(value: string, param: string): void {
+  if (!HEADER_VALUE.test(value))
+    throw invalid(param, `\`${param}\` must have 1 to 2,000 visible ASCII characters.`);
+}
+
+/** Why a request failed; undefined if the endpoint has accepted it. */
+export function failureOf({ status, error }: SendResult): string | undefined {
+  if (error !== null) return error;
+  if (status !== null && status >= 200 && status < 300) return undefined;
+  return status !== null && status >= 300 && status < 400
+    ? "redirects are not followed"
+    : `the endpoint answered ${status}`;
+}
+
+const FIRST_RETRY_MS = 5 * SECOND_MS;
+const RETRY_MAX_MS = HOUR_MS;
+
+/** For requests that are repeated until they are accepted. `tries`: the failures in a row before this one. */
+export function backoffMs(tries: number, retryAfterMs: number): number {
+  return Math.max(Math.min(RETRY_MAX_MS, FIRST_RETRY_MS * 2 ** Math.min(tries, 20)), retryAfterMs);
+}
