@@ -77,8 +77,9 @@ export const RELAYED_FACTS: readonly FactRule[] = [
     context: 1_050_000,
   }),
   facts("xai", /^grok-imagine-image(-2\.0)?$/, {
+    input: ["text", "image"],
     output: ["image"],
-    wires: ["images"],
+    wires: ["images", "image_edits"],
     context: 32_000,
   }),
   facts("together", /^black-forest-labs\//, MADE_IMAGES),

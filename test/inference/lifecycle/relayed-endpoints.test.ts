@@ -550,6 +550,31 @@ describe("a provider's own account", () => {
     expect(errorOf(JSON.parse(text))["param"]).toBe(param);
   });
 
+  test("of xAI edits images as JSON, at the cost that it states", async () => {
+    const usage = { cost_in_usd_ticks: 620_000_000 };
+    const reply = { body: JSON.stringify({ data: [{ b64_json: "AAAA" }], usage }) };
+    const form = new FormData();
+    for (const [name, value] of Object.entries({
+      model: "xai/grok-imagine-image-2.0",
+      prompt: "make it night",
+      resolution: "1k",
+      background: "opaque",
+    }))
+      form.append(name, value);
+    form.append("image", png);
+    const { sent, paid, response } = await send("XAI", reply, PATHS.edits, form);
+    expect([sent?.path, JSON.parse(sent?.body ?? "")]).toEqual([
+      "/images/edits",
+      {
+        model: "grok-imagine-image-2.0",
+        prompt: "make it night",
+        image: { type: "image_url", url: "data:image/png;base64,iVBORw==" },
+        resolution: "1k",
+      },
+    ]);
+    expect([paid, response.headers.get("x-postern-dropped")]).toEqual([62_000_000n, "background"]);
+  });
+
   test("of Together gets width and height, and is paid by pixel", async () => {
     const data = [{ index: 0, type: "b64_json", b64_json: "AAAA" }, { url: "https://x.test/b" }];
     const { sent, paid, response, text } = await send(

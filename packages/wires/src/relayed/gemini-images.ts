@@ -3,10 +3,10 @@
 
 import { InvalidRequest } from "../invalid-request.ts";
 import { arrayIn, isObject, isSet, type JsonObject, objectIn, stringIn } from "../json-fields.ts";
-import { readUrlSource } from "../openai-parts.ts";
 import { usageOfGemini } from "../usage/gemini-usage.ts";
 import type { TokenMeter, Usage } from "../usage/usage-meters.ts";
 import { nearestRatio, readImageSize } from "./image-units.ts";
+import { inlineImages, rejectMask } from "./inline-images.ts";
 import {
   fieldsWithout,
   type RelayedTranslation,
@@ -43,38 +43,16 @@ export const GEMINI_IMAGES: RelayedTranslation = {
 export const GEMINI_IMAGE_EDITS: RelayedTranslation = {
   ...GEMINI_IMAGES,
   write: (json, context) => {
-    for (const field of ["mask", "markup"])
-      if (isSet(json[field]))
-        throw new InvalidRequest(
-          field,
-          `A Gemini model takes no \`${field}\`. Remove it, and say in \`prompt\` what to change.`,
-        );
+    rejectMask(json);
     return writeRequest(json, imageParts(json, context));
   },
   dropped: (json) => fieldsWithout(json, EDIT_FIELDS),
 };
 
-function imageParts(json: JsonObject, { fileOf }: TranslationContext): readonly JsonObject[] {
-  return ["image", "images"].flatMap((field) =>
-    [json[field]].flat().flatMap((image, index) => {
-      if (!isObject(image)) return [];
-      const file = fileOf(image);
-      if (file !== undefined)
-        return [inlineData(file.contentType, Buffer.from(file.bytes).toString("base64"))];
-      const path = `${field}[${index}].image_url`;
-      const source = readUrlSource(image["image_url"], path, "image/");
-      if (source.kind !== "base64")
-        throw new InvalidRequest(
-          path,
-          "Gemini takes no URL of an image to edit. Send a file in a form, or a base64 `data:` URL.",
-        );
-      return [inlineData(source.mediaType, source.data)];
-    }),
-  );
-}
-
-function inlineData(mimeType: string, data: string): JsonObject {
-  return { inlineData: { mimeType, data } };
+function imageParts(json: JsonObject, context: TranslationContext): readonly JsonObject[] {
+  return inlineImages(json, context).map(({ mediaType: mimeType, data }) => ({
+    inlineData: { mimeType, data },
+  }));
 }
 
 function writeRequest(json: JsonObject, images: readonly JsonObject[]): JsonObject {

@@ -1,5 +1,5 @@
-// Images of providers whose API differs from OpenAI's: Together, Fireworks and Stability's models at Bedrock. None of them reports
-// usage. The size that is billed is the size that is sent.
+// Images of providers whose API differs from OpenAI's: Together, Fireworks, Stability's models at Bedrock, edits of xAI. None of
+// them reports tokens. The size that is billed is the size that is sent.
 
 import { InvalidRequest } from "../invalid-request.ts";
 import { arrayIn, isObject, isSet, type JsonObject, stringIn } from "../json-fields.ts";
@@ -11,6 +11,7 @@ import {
   readImageSize,
   usageOfUnits,
 } from "./image-units.ts";
+import { inlineImages, rejectMask } from "./inline-images.ts";
 import { fieldsWithout, type RelayedContext, type RelayedTranslation } from "./relayed-endpoint.ts";
 
 const COMMON_FIELDS = ["model", "prompt", "n", "size", "response_format", "seed", "postern"];
@@ -101,6 +102,35 @@ export const STABILITY_IMAGES: RelayedTranslation = {
   },
   // A filtered request has no images.
   readUsage: (reply, context) => usageOfList(reply["images"], context),
+};
+
+const XAI_EDIT_FIELDS: ReadonlySet<string> = new Set([
+  ...RATIO_FIELDS,
+  "image",
+  "images",
+  "quality",
+  "resolution",
+]);
+
+/** xAI's edits are JSON. It bills the images that are read, too, and states the cost. */
+export const XAI_IMAGE_EDITS: RelayedTranslation = {
+  wire: "image_edits",
+  pathOf: () => "",
+  write: (json, context) => {
+    rejectStream(json, "xAI");
+    rejectMask(json);
+    const images = inlineImages(json, context).map(({ mediaType, data }) => ({
+      type: "image_url",
+      url: `data:${mediaType};base64,${data}`,
+    }));
+    return {
+      model: context.upstreamName,
+      prompt: json["prompt"],
+      ...(images.length === 1 ? { image: images[0] } : { images }),
+      ...setFields(json, ["n", "aspect_ratio", "resolution", "quality", "response_format"]),
+    };
+  },
+  dropped: (json) => fieldsWithout(json, XAI_EDIT_FIELDS),
 };
 
 function usageOfList(images: unknown, context: RelayedContext): Usage | undefined {

@@ -14,7 +14,12 @@ import {
 import { splitInput, splitOutput } from "../usage/token-breakdown.ts";
 import type { Usage } from "../usage/usage-meters.ts";
 import { GEMINI_IMAGE_EDITS, GEMINI_IMAGES } from "./gemini-images.ts";
-import { FIREWORKS_IMAGES, STABILITY_IMAGES, TOGETHER_IMAGES } from "./image-translations.ts";
+import {
+  FIREWORKS_IMAGES,
+  STABILITY_IMAGES,
+  TOGETHER_IMAGES,
+  XAI_IMAGE_EDITS,
+} from "./image-translations.ts";
 import {
   countImages,
   imageClassOf,
@@ -80,7 +85,9 @@ export const IMAGES_ENDPOINT: RelayedEndpoint = {
 
 export const IMAGE_EDITS_ENDPOINT: RelayedEndpoint = {
   ...IMAGES_ENDPOINT,
-  translations: { gemini: GEMINI_IMAGE_EDITS },
+  translations: { gemini: GEMINI_IMAGE_EDITS, xai: XAI_IMAGE_EDITS },
+  // An image that is read costs less than one that is made.
+  unitsMax: (json) => imageUnits(json, countImages(json) + inputImagesOf(json)),
   check: (json) => {
     checkImages(json);
     checkInputImages(json);

@@ -59,7 +59,7 @@ export interface RelayedEndpoint {
 
 /** The endpoint on another API of a provider. */
 export interface RelayedTranslation {
-  readonly wire: "gemini" | "converse" | "images";
+  readonly wire: "gemini" | "converse" | "images" | "image_edits";
   readonly pathOf: (upstreamName: string) => string;
   /** The output limit that is sent, which bounds the hold. */
   readonly outputTokensMax?: number;
@@ -143,6 +143,7 @@ export type RelayedForm =
   | "timed"
   | "together"
   | "fireworks"
+  | "xai"
   | "gemini"
   | "bedrock";
 
