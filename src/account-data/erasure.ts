@@ -33,6 +33,11 @@ export const ERASURES: readonly Erasure[] = [
   { table: "stored_item", key: "id", rows: OF_ACCOUNT },
   { table: "stored_response", key: "id", rows: OF_ACCOUNT },
   {
+    table: "provider_batch",
+    key: "id",
+    rows: `batch_id in (select id from batch where ${OF_ACCOUNT})`,
+  },
+  {
     table: "batch_item",
     key: "batch_id",
     rows: `batch_id in (select id from batch where ${OF_ACCOUNT})`,

@@ -31,6 +31,7 @@ export const ID_PREFIXES = [
   "inc",
   "iup",
   "batch",
+  "pbatch",
   "file",
   "sso",
   "scu",

@@ -4,6 +4,7 @@ import { z } from "zod";
 import { usdText } from "../base/money/money.ts";
 import { timestamp, timestampOrNull } from "../http/schemas.ts";
 import type { Batch, BatchStatus } from "./batch-rows.ts";
+import { PROCESSINGS } from "./create-batch.ts";
 import { BATCH_ENDPOINTS } from "./item-call.ts";
 
 const OPENAI_STATUSES = {
@@ -19,10 +20,19 @@ const Seconds = z.int().nullable();
 
 const GATEWAY_FIELDS = {
   processing: z
-    .literal("gateway")
-    .describe("`gateway`: the gateway runs the requests itself, at list price."),
+    .enum(["gateway", "provider"])
+    .describe(
+      "`gateway`: the gateway runs the requests itself, at list price. `provider`: a batch of the provider, at its batch price.",
+    ),
+  provider: z.string().nullable().describe("The provider that runs the batch."),
   cost_usd: z.string().describe("Cost of the requests that have ended, in US dollars."),
 };
+
+/** Of a request for a new batch. */
+export const ProcessingField = z.enum(PROCESSINGS).default("auto").meta({
+  description:
+    "Who runs the batch. `auto`, the default: the provider if it can, at its batch price and within 24 hours; else the gateway. `gateway`: the gateway, soon and at list price. `provider`: the provider, or an error.",
+});
 
 export const BatchRecord = z
   .object({
@@ -92,7 +102,8 @@ export function toBatchRecord(batch: Batch): z.infer<typeof BatchRecord> {
       failed: errored + canceled + expired,
     },
     metadata: batch.metadata === null ? null : { ...batch.metadata },
-    processing: "gateway",
+    processing: batch.provider === null ? "gateway" : "provider",
+    provider: batch.provider,
     cost_usd: usdText(batch.cost),
   };
 }
@@ -144,7 +155,8 @@ export function toMessageBatchRecord(
     cancel_initiated_at: timestampOrNull(batch.cancelAt),
     archived_at: null,
     results_url: isEnded ? `${baseUrl}/v1/messages/batches/${id}/results` : null,
-    processing: "gateway",
+    processing: batch.provider === null ? "gateway" : "provider",
+    provider: batch.provider,
     cost_usd: usdText(batch.cost),
   };
 }

@@ -42,6 +42,8 @@ export interface Batch extends ItemCounts {
   readonly form: BatchForm;
   readonly endpoint: string;
   readonly status: BatchStatus;
+  /** Null if the gateway runs it. */
+  readonly provider: string | null;
   readonly requests: number;
   readonly bytes: number;
   /** Headers of its calls. */
@@ -101,12 +103,12 @@ export async function insertBatch(tx: Tx, batch: NewBatch): Promise<void> {
 /** False if the batch was started, or deleted, before. */
 export async function startBatch(
   tx: Tx,
-  { id, requests, bytes }: Pick<Batch, "id" | "requests" | "bytes">,
+  { id, requests, bytes, provider }: Pick<Batch, "id" | "requests" | "bytes" | "provider">,
   now: number,
 ): Promise<boolean> {
   const started = await tx.run(
-    "update batch set status = 'in_progress', started_at = ?, requests = ?, bytes = ? where id = ? and status = 'validating'",
-    [now, requests, bytes, id],
+    "update batch set status = 'in_progress', started_at = ?, requests = ?, bytes = ?, provider = ? where id = ? and status = 'validating'",
+    [now, requests, bytes, provider, id],
   );
   return started === 1;
 }
@@ -185,10 +187,14 @@ async function withLiveCounts(reader: Reader, batch: Batch): Promise<Batch> {
 }
 
 /** Batches that no process runs. */
-export async function findUnowned(reader: Reader, limit: number): Promise<readonly string[]> {
+export async function findUnowned(
+  reader: Reader,
+  by: "gateway" | "provider",
+  limit: number,
+): Promise<readonly string[]> {
   const rows = await reader.all(
     `select id from batch where ended_at is null and process is null and status in ('in_progress', 'canceling')
-     order by id limit ?`,
+       and provider is ${by === "gateway" ? "null" : "not null"} order by id limit ?`,
     [limit],
   );
   return rows.map((row) => text(row, "id"));
@@ -300,6 +306,7 @@ export async function endBatch(tx: Tx, batch: EndedBatch, now: number): Promise<
 
 export async function deleteBatch(tx: Tx, id: string): Promise<void> {
   await tx.run("delete from stored_file where batch_id = ?", [id]);
+  await tx.run("delete from provider_batch where batch_id = ?", [id]);
   await tx.run("delete from batch_item where batch_id = ?", [id]);
   await tx.run("delete from batch where id = ?", [id]);
 }
@@ -342,6 +349,7 @@ function toBatch(row: Row): Batch {
     form: enumValue(row, "form", BATCH_FORMS),
     endpoint: text(row, "endpoint"),
     status: enumValue(row, "status", BATCH_STATUSES),
+    provider: textOrNull(row, "provider"),
     requests: integer(row, "requests"),
     bytes: integer(row, "bytes"),
     headers: toHeaders(text(row, "headers")),

@@ -1,34 +1,35 @@
 // Runs the items of batches as calls of low priority. A batch is run by one process at a time. An item is pending until the
 // transaction of its charge, or of its error, ends it: what a crash interrupts is run again, and only one run can end it.
 
-import type { DerivedKey } from "../base/crypto/encryption.ts";
 import { endedKeyFault, Fault, type FaultCode } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
-import type { Log } from "../base/log.ts";
 import { SECOND_MS } from "../base/time.ts";
-import type { AuthenticatedKey } from "../http/route.ts";
 import { requireScope } from "../http/steps/authenticate.ts";
-import type { BatchItem } from "../inference/lifecycle/batch-item.ts";
 import type { CallInput } from "../inference/lifecycle/call.ts";
-import { shrinkBatchHold } from "../ledger/batch-holds.ts";
-import type { Db } from "../store/db.ts";
+import type { ProviderRunDeps, RunControl } from "./at-provider/provider-job.ts";
+import { runProviderBatch } from "./at-provider/run-provider-batch.ts";
 import { openSealer, type Sealer } from "./batch-encryption.ts";
 import {
   type Batch,
-  type BatchOwner,
   claimBatch,
   findUnowned,
   readOwned,
+  releaseBatch,
   releaseBatches,
 } from "./batch-rows.ts";
 import { type BatchEnd, finishBatch } from "./finish-batch.ts";
-import { itemErrorBody, itemInput } from "./item-call.ts";
-import { endItem, type PendingItem, readPending } from "./item-rows.ts";
+import { itemInput } from "./item-call.ts";
+import { endInError, toBatchItem } from "./item-ends.ts";
+import { type PendingItem, readPending } from "./item-rows.ts";
 
 /** Calls of batches in this process, of a batch, and batches at a time. */
 const RUNNING_MAX = 64;
 const RUNNING_PER_BATCH_MAX = 16;
 const BATCHES_MAX = 32;
+/** Batches that providers run: nearly all of them wait. */
+const PROVIDER_BATCHES_MAX = 500;
+/** Submissions and results of such batches that are in memory at a time. */
+const EXCLUSIVE_MAX = 4;
 const PAGE_ITEMS = 64;
 /** How long a batch waits at most before it looks again whether it was canceled, has expired, or may go on. */
 const WAIT_MS = 250;
@@ -37,17 +38,9 @@ const FROZEN_PAUSE_MS = 15 * SECOND_MS;
 const PAUSE_MAX_MS = 30 * SECOND_MS;
 /** So often an item is run again after its provider has failed. */
 const FAILURES_MAX = 3;
-const RESULT_MAX_LENGTH = 8 * 1_048_576;
 
-export interface BatchRunnerDeps extends BatchOwner {
-  readonly db: Db;
-  readonly kek: DerivedKey;
-  readonly log: Log;
-  readonly now: () => number;
+export interface BatchRunnerDeps extends ProviderRunDeps {
   readonly infer: (input: CallInput) => Promise<Response>;
-  readonly findKey: (keyId: string, now: number) => Promise<AuthenticatedKey | undefined>;
-  /** Undefined for an account that may make calls. */
-  readonly isFrozen: (accountId: string) => Promise<boolean>;
   /** Whether calls of connected callers use all that the process can serve. */
   readonly isBusy: () => boolean;
 }
@@ -85,28 +78,84 @@ interface BatchRun {
 export function createBatchRunner(deps: BatchRunnerDeps): BatchRunner {
   const { db, log, process, epoch } = deps;
   const owner = { process, epoch };
-  const runs = new Map<string, Promise<void>>();
   const state: RunnerState = { running: 0, isStopping: false, wake: createWake() };
+  const stopping = new AbortController();
+  // Apart from `state.wake`, which each item wakes.
+  const pauses = createWake();
+  const pause = (ms: number): Promise<void> =>
+    state.isStopping ? Promise.resolve() : pauses.wait(ms);
+  const control: RunControl = {
+    signal: stopping.signal,
+    wait: pause,
+    exclusively: createLimit(EXCLUSIVE_MAX),
+  };
+  const kinds = [
+    { by: "gateway", max: BATCHES_MAX, run: (batch: Batch) => runBatch(deps, state, batch) },
+    {
+      by: "provider",
+      max: PROVIDER_BATCHES_MAX,
+      run: (batch: Batch) => runAtProvider(deps, control, batch),
+    },
+  ] as const;
+  const running = {
+    gateway: new Map<string, Promise<void>>(),
+    provider: new Map<string, Promise<void>>(),
+  };
   return {
     claim: async () => {
-      if (state.isStopping || runs.size >= BATCHES_MAX) return;
-      for (const id of await findUnowned(db, BATCHES_MAX - runs.size)) {
-        const batch = await db.write((tx) => claimBatch(tx, id, owner));
-        if (batch === undefined) continue;
-        const work = runBatch(deps, state, batch)
-          .catch((cause: unknown) => log.error("a batch failed", { batch: id, cause }))
-          .finally(() => runs.delete(id));
-        runs.set(id, work);
+      for (const { by, max, run } of kinds) {
+        const runs = running[by];
+        if (state.isStopping || runs.size >= max) continue;
+        for (const id of await findUnowned(db, by, max - runs.size)) {
+          const batch = await db.write((tx) => claimBatch(tx, id, owner));
+          if (batch === undefined) continue;
+          const work = run(batch)
+            .catch(async (cause: unknown) => {
+              log.error("a batch failed", { batch: id, cause });
+              // It is tried again later, perhaps by another process.
+              await pause(FROZEN_PAUSE_MS);
+              await db.write((tx) => releaseBatch(tx, id, owner));
+            })
+            .finally(() => runs.delete(id));
+          runs.set(id, work);
+        }
       }
     },
     stop: () => {
       state.isStopping = true;
+      stopping.abort();
       state.wake.all();
+      pauses.all();
     },
     whenIdle: async () => {
-      await Promise.all(runs.values());
+      await Promise.all([...running.gateway.values(), ...running.provider.values()]);
       await db.write((tx) => releaseBatches(tx, owner));
     },
+  };
+}
+
+async function runAtProvider(
+  deps: BatchRunnerDeps,
+  control: RunControl,
+  batch: Batch,
+): Promise<void> {
+  const end = await runProviderBatch(deps, control, batch);
+  if (end !== undefined && end !== "lost") await finishBatch(deps, batch, end);
+}
+
+/** Runs at most so many tasks at a time. */
+function createLimit(max: number): RunControl["exclusively"] {
+  let running = 0;
+  const waiting: (() => void)[] = [];
+  return async (task) => {
+    if (running >= max) await new Promise<void>((resolve) => waiting.push(resolve));
+    running += 1;
+    try {
+      return await task();
+    } finally {
+      running -= 1;
+      waiting.shift()?.();
+    }
   };
 }
 
@@ -210,7 +259,7 @@ async function runItem(deps: BatchRunnerDeps, run: BatchRun, item: QueuedItem): 
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
     const delayMs = retryDelay(error, item.failures);
-    if (delayMs === undefined) return endInError(deps, run, item, { fault: error, requestId });
+    if (delayMs === undefined) return endInError(deps.db, run, item, { fault: error, requestId });
     const isFailure = FAILURES.has(error.code);
     if (!isFailure) run.pausedUntil = deps.now() + delayMs;
     const failures = item.failures + (isFailure ? 1 : 0);
@@ -233,60 +282,6 @@ function retryDelay({ code, status, options }: Fault, failures: number): number 
   if (WAITS.has(code)) return Math.min(PAUSE_MAX_MS, (options.retryAfterSeconds ?? 1) * SECOND_MS);
   const canPass = FAILURES.has(code) && (status >= 500 || status === 409);
   return canPass && failures < FAILURES_MAX ? SECOND_MS * 2 ** failures : undefined;
-}
-
-function toBatchItem({ batch, sealer }: BatchRun, { position, share }: QueuedItem): BatchItem {
-  return {
-    holdId: batch.id,
-    share,
-    toSettlement: ({ requestId, status, cost, body, fault }) => {
-      if (body === undefined && cost === 0n) return undefined;
-      const isResult = body !== undefined && body.length <= RESULT_MAX_LENGTH;
-      const result = isResult
-        ? body
-        : itemErrorBody(
-            batch.endpoint,
-            body === undefined ? (fault ?? FAILED) : TOO_LONG,
-            requestId,
-          );
-      return {
-        batchId: batch.id,
-        position,
-        requestId,
-        status: isResult ? "succeeded" : "errored",
-        httpStatus: isResult ? status : (fault ?? FAILED).status,
-        cost,
-        sealedResult: sealer.seal(`result/${position}`, result),
-      };
-    },
-  };
-}
-
-const FAILED = new Fault("upstream_error", "the call of an item failed");
-const TOO_LONG = new Fault("upstream_error", "result of an item too long", {
-  message: `The reply is longer than ${RESULT_MAX_LENGTH} characters, which a batch does not store. Send the request alone.`,
-});
-
-/** Ends an item without a charge. */
-async function endInError(
-  { db }: BatchRunnerDeps,
-  { batch, sealer }: BatchRun,
-  { position, share }: QueuedItem,
-  { fault, requestId }: { readonly fault: Fault; readonly requestId: string },
-): Promise<void> {
-  const result = itemErrorBody(batch.endpoint, fault, requestId);
-  const ended = {
-    batchId: batch.id,
-    position,
-    requestId,
-    status: "errored",
-    httpStatus: fault.status,
-    cost: 0n,
-    sealedResult: sealer.seal(`result/${position}`, result),
-  } as const;
-  await db.write(async (tx) => {
-    if (await endItem(tx, ended)) await shrinkBatchHold(tx, batch, share);
-  });
 }
 
 interface Wake {

@@ -6,7 +6,7 @@ import { invalid } from "../base/fault.ts";
 import { isObject } from "../base/json.ts";
 import { HOUR_MS } from "../base/time.ts";
 import { type Caller, keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
-import { BatchRecord, toBatchRecord } from "./batch-record.ts";
+import { BatchRecord, ProcessingField, toBatchRecord } from "./batch-record.ts";
 import { ownKeyOnly } from "./batch-retention.ts";
 import { listBatches } from "./batch-rows.ts";
 import { type Batches, type BatchRouteDeps, getBatch, unfinishedFault } from "./batches.ts";
@@ -55,6 +55,7 @@ const EXAMPLE = {
   request_counts: { total: 2, completed: 0, failed: 0 },
   metadata: null,
   processing: "gateway",
+  provider: null,
   cost_usd: "0",
 };
 
@@ -77,6 +78,7 @@ const NewBatch = z
       .regex(/^(?:[1-9]|1\d|2[0-4])h$/, "must be 1h to 24h")
       .default(`${WINDOW_HOURS_MAX}h`)
       .meta({ description: "Requests that were not run in this time expire. Default: 24h." }),
+    processing: ProcessingField,
     metadata: z
       .record(z.string().max(64), z.string().max(512))
       .nullable()
@@ -135,6 +137,7 @@ function createRoute({ batches }: BatchRouteDeps): Route {
         endpoint: body.endpoint,
         headers,
         metadata: readMetadata(body.metadata),
+        processing: body.processing,
         inputFileId: body.input_file_id ?? null,
         windowMs: Number.parseInt(body.completion_window, 10) * HOUR_MS,
         items: await readItems(batches, caller, { ...body, now }),

@@ -8,11 +8,14 @@ import { isObject, type JsonObject } from "../base/json.ts";
 import { creditsOf, type Nano, NANO_PER_USD, usdText } from "../base/money/money.ts";
 import { type PaymentOptions, purchaseStep } from "../base/purchase-steps.ts";
 import { formatUsd } from "../base/text/format.ts";
+import { HOUR_MS } from "../base/time.ts";
 import type { Caller } from "../http/route.ts";
 import type { CallInput } from "../inference/lifecycle/call.ts";
+import type { ItemEstimate } from "../inference/lifecycle/estimate-item.ts";
 import { ceilCredits } from "../inference/lifecycle/hold/hold-faults.ts";
 import { type BatchHoldOutcome, holdBatch } from "../ledger/batch-holds.ts";
 import type { Db, Tx } from "../store/db.ts";
+import { takeBatchShares } from "./at-provider/provider-batch-rows.ts";
 import { createDataKey, openSealer, type Sealer } from "./batch-encryption.ts";
 import { type BatchForm, insertBatch, readBatchUse, startBatch } from "./batch-rows.ts";
 import { type BatchEndpoint, itemErrorBody, itemInput, keptHeaders } from "./item-call.ts";
@@ -35,7 +38,9 @@ export interface CreateBatchDeps {
   /** The call with the settings of the preset that it names. */
   readonly expandPreset: (input: CallInput) => CallInput | Promise<CallInput>;
   /** What a call can cost at most; throws the fault that it would have. */
-  readonly estimateItem: (input: CallInput) => Promise<Nano>;
+  readonly estimateItem: (input: CallInput) => Promise<ItemEstimate>;
+  /** Whether the provider is known to have no batches. */
+  readonly hasNoBatches: (provider: string) => boolean;
   readonly rejectIfFrozen: (accountId: string) => Promise<void>;
   readonly paymentOptions: PaymentOptions;
 }
@@ -48,6 +53,10 @@ export interface SentItem {
   readonly body: unknown;
 }
 
+export const PROCESSINGS = ["auto", "gateway", "provider"] as const;
+/** Who is to run a batch. */
+export type Processing = (typeof PROCESSINGS)[number];
+
 export interface NewBatchRequest {
   readonly caller: Caller;
   readonly form: BatchForm;
@@ -56,6 +65,7 @@ export interface NewBatchRequest {
   readonly metadata: JsonObject | null;
   readonly inputFileId: string | null;
   readonly windowMs: number;
+  readonly processing: Processing;
   readonly items: Iterable<SentItem> | AsyncIterable<SentItem>;
 }
 
@@ -67,6 +77,8 @@ export interface PreparedBatch {
   readonly bytes: number;
   readonly total: Nano;
   readonly expiresAt: number;
+  /** Null if the gateway runs it. */
+  readonly provider: string | null;
 }
 
 export async function prepareBatch(
@@ -91,9 +103,30 @@ export async function prepareBatch(
   const { expandPreset, estimateItem, now } = deps;
   const sealer = openSealer(kek, { id, accountId }, dataKey);
   const context = { db, expandPreset, estimateItem, now, endpoint, headers, caller, sealer };
-  const stored = await storeItems(context, id, request.items, bytesLeft);
+  const { totals, provider, ...stored } = await storeItems(context, id, request.items, bytesLeft);
   if (stored.requests === 0) throw invalid("requests", "A batch must have at least one request.");
-  return { id, caller, expiresAt, ...stored };
+  const runsAt = providerFor(deps, request, provider);
+  const total = runsAt === null ? totals.atGateway : totals.inBatch;
+  return { id, caller, expiresAt, ...stored, total, provider: runsAt };
+}
+
+/** A provider's batch takes up to this time. */
+const PROVIDER_WINDOW_MS = 24 * HOUR_MS;
+
+/** `found`: the provider that can run all of the requests. */
+function providerFor(
+  { hasNoBatches }: CreateBatchDeps,
+  { processing, windowMs }: NewBatchRequest,
+  found: string | undefined,
+): string | null {
+  if (processing === "gateway") return null;
+  const isPossible = found !== undefined && windowMs >= PROVIDER_WINDOW_MS && !hasNoBatches(found);
+  if (isPossible) return found;
+  if (processing === "auto") return null;
+  throw invalid(
+    "processing",
+    "No provider can run this batch: `completion_window` must be 24h, and all of the requests must go to one provider that has batches, on the gateway's account, without a data policy that forbids their storage, guardrails, tools that the gateway runs, or another service tier. Send `processing` as `auto`.",
+  );
 }
 
 async function storeItems(
@@ -101,12 +134,14 @@ async function storeItems(
   id: string,
   sentItems: NewBatchRequest["items"],
   bytesLeft: number,
-): Promise<Pick<PreparedBatch, "requests" | "bytes" | "total">> {
+): Promise<StoredItems> {
   const seen = new Set<string>();
   let chunk: NewItem[] = [];
   let chunkBytes = 0;
   let bytes = 0;
-  let total = 0n;
+  const totals = { atGateway: 0n, inBatch: 0n };
+  // Undefined until the first request, null if no provider can run all of them.
+  let runner: string | null | undefined;
   let turnStart = performance.now();
   const flush = async (): Promise<void> => {
     const items = chunk;
@@ -119,7 +154,12 @@ async function storeItems(
     const { customId, text } = checkItem(sent, seen);
     const item = await toNewItem(context, { customId, text, position: seen.size - 1 });
     chunk.push(item);
-    total += item.share;
+    totals.atGateway += item.share;
+    totals.inBatch += item.inBatch?.share ?? 0n;
+    if (item.status === "pending") {
+      const at = item.inBatch?.runner ?? null;
+      runner = runner === undefined || runner === at ? at : null;
+    }
     bytes += text.length;
     chunkBytes += text.length;
     if (bytes > bytesLeft) throw quotaFault();
@@ -129,7 +169,13 @@ async function storeItems(
     turnStart = performance.now();
   }
   await flush();
-  return { requests: seen.size, bytes, total };
+  const provider = runner === undefined || runner === null ? undefined : runner.split(" ")[0];
+  return { requests: seen.size, bytes, totals, provider };
+}
+
+interface StoredItems extends Pick<PreparedBatch, "requests" | "bytes"> {
+  readonly totals: { readonly atGateway: Nano; readonly inBatch: Nano };
+  readonly provider: string | undefined;
 }
 
 /** What is wrong with the structure of a batch fails all of it; what is wrong with a call fails the item. */
@@ -185,10 +231,11 @@ async function toNewItem(
   try {
     // The version of now: a later one may cost more than is held.
     const call = await expandPreset(itemInput({ endpoint, headers, caller, text, requestId, now }));
-    const share = await estimateItem(call);
+    const { amount: share, inBatch: found } = await estimateItem(call);
+    const inBatch = found === undefined ? null : toInBatch(found);
     const sealedRequest = sealer.seal(`request/${position}`, call.text);
     const pending = { status: "pending", httpStatus: null, sealedResult: null } as const;
-    return { position, customId, share, sealedRequest, ...pending };
+    return { position, customId, share, inBatch, sealedRequest, ...pending };
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
     const body = itemErrorBody(endpoint, error, requestId);
@@ -198,10 +245,16 @@ async function toNewItem(
       status: "errored",
       share: 0n,
       httpStatus: error.status,
+      inBatch: null,
       sealedRequest: null,
       sealedResult: sealer.seal(`result/${position}`, body),
     };
   }
+}
+
+function toInBatch({ target, amount }: NonNullable<ItemEstimate["inBatch"]>): NewItem["inBatch"] {
+  const runner = `${target.provider} ${target.credential}`;
+  return { target: JSON.stringify(target), share: amount, runner };
 }
 
 /** Holds the cost of all items and starts the batch, or throws what is missing and how many requests would fit. */
@@ -216,21 +269,23 @@ export async function holdAndStart(
   const request = { id, accountId, keyId, amount, now, expiresAt, restrictions };
   const outcome = await holdBatch(tx, request);
   if (outcome.status === "refused") throw await refusedFault(tx, deps, batch, outcome);
+  if (batch.provider !== null) await takeBatchShares(tx, id);
   if (!(await startBatch(tx, batch, now))) throw new Error(`the batch ${id} was started before`);
 }
 
 async function refusedFault(
   tx: Tx,
   { paymentOptions }: Pick<CreateBatchDeps, "paymentOptions">,
-  { id, total, requests }: PreparedBatch,
+  batch: PreparedBatch,
   { outcome, affordable }: Extract<BatchHoldOutcome, { status: "refused" }>,
 ): Promise<Fault> {
+  const { total, requests } = batch;
   if (outcome.status === "key_rejected") return endedKeyFault(`key is ${outcome.reason}`);
   if (outcome.status === "key_changed")
     return new Fault("conflict", "key changed since it was read", {
       message: "The policy or the scopes of this key changed meanwhile. Send the batch again.",
     });
-  const fitting = await countCovered(tx, id, affordable);
+  const fitting = await countCovered(tx, batch, affordable);
   const rest = fitting === 0 ? "" : ` The first ${fitting} of its ${requests} requests would fit.`;
   const [code, of, advice] = REFUSALS[outcome.status] ?? NO_CREDITS;
   const missing = Number((total - affordable + NANO_PER_USD - 1n) / NANO_PER_USD);

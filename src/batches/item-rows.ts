@@ -26,6 +26,13 @@ export interface NewItem {
   readonly httpStatus: number | null;
   readonly sealedRequest: Uint8Array | null;
   readonly sealedResult: Uint8Array | null;
+  /** Set if a provider can run it. */
+  readonly inBatch: {
+    readonly target: string;
+    readonly share: Nano;
+    /** The provider and the key there. */
+    readonly runner: string;
+  } | null;
 }
 
 const COLUMNS = [
@@ -38,6 +45,8 @@ const COLUMNS = [
   "http_status:bigint",
   "sealed_request:bytea",
   "sealed_result:bytea",
+  "target:text",
+  "batch_share:bigint",
 ] as const;
 
 export function insertItems(tx: Tx, batchId: string, items: readonly NewItem[]): Promise<void> {
@@ -54,6 +63,8 @@ export function insertItems(tx: Tx, batchId: string, items: readonly NewItem[]):
       item.httpStatus,
       item.sealedRequest,
       item.sealedResult,
+      item.inBatch?.target ?? null,
+      item.inBatch?.share ?? null,
     ]),
   );
 }
@@ -64,21 +75,40 @@ export interface PendingItem {
   readonly sealedRequest: Uint8Array;
 }
 
+export interface PendingPage {
+  readonly after: number;
+  readonly limit: number;
+  /** Only the items of a batch at a provider. */
+  readonly providerBatchId?: string;
+}
+
 export async function readPending(
   reader: Reader,
   batchId: string,
-  { after, limit }: { readonly after: number; readonly limit: number },
+  { after, limit, providerBatchId }: PendingPage,
 ): Promise<readonly PendingItem[]> {
+  const ofProvider = providerBatchId === undefined ? "" : " and provider_batch_id = ?";
   const rows = await reader.all(
-    `select position, share, sealed_request from batch_item where batch_id = ? and status = 'pending' and position > ?
-     order by position limit ?`,
-    [batchId, after, limit],
+    `select position, share, sealed_request from batch_item
+     where batch_id = ? and status = 'pending' and position > ?${ofProvider} order by position limit ?`,
+    [batchId, after, ...(providerBatchId === undefined ? [] : [providerBatchId]), limit],
   );
   return rows.map((row) => {
     const sealedRequest = bytesOrNull(row, "sealed_request");
     if (sealedRequest === null) throw new Error(`an item of ${batchId} has no request`);
     return { position: integer(row, "position"), share: toNano(row["share"]), sealedRequest };
   });
+}
+
+/** An item of a batch at a provider; undefined if it has ended. */
+export async function findPending(
+  reader: Reader,
+  { id, batchId }: { readonly id: string; readonly batchId: string },
+  position: number,
+): Promise<PendingItem | undefined> {
+  const page = { after: position - 1, limit: 1, providerBatchId: id };
+  const [item] = await readPending(reader, batchId, page);
+  return item?.position === position ? item : undefined;
 }
 
 /**
@@ -138,10 +168,15 @@ export async function sumItems(reader: Reader, batchId: string): Promise<readonl
 }
 
 /** How many items from the first one on this amount covers. */
-export async function countCovered(reader: Reader, batchId: string, amount: Nano): Promise<number> {
+export async function countCovered(
+  reader: Reader,
+  { id, provider }: { readonly id: string; readonly provider: string | null },
+  amount: Nano,
+): Promise<number> {
+  const share = provider === null ? "share" : "coalesce(batch_share, 0)";
   const rows = await reader.all(
-    "select share from batch_item where batch_id = ? order by position",
-    [batchId],
+    `select ${share} as share from batch_item where batch_id = ? order by position`,
+    [id],
   );
   let left = amount;
   const first = rows.findIndex((row) => (left -= toNano(row["share"])) < 0n);

@@ -6,7 +6,7 @@ import { invalid } from "../base/fault.ts";
 import { isObject } from "../base/json.ts";
 import { DAY_MS } from "../base/time.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
-import { MessageBatchRecord, toMessageBatchRecord } from "./batch-record.ts";
+import { MessageBatchRecord, ProcessingField, toMessageBatchRecord } from "./batch-record.ts";
 import { ownKeyOnly } from "./batch-retention.ts";
 import { listBatches } from "./batch-rows.ts";
 import { type BatchRouteDeps, getBatch, unfinishedFault } from "./batches.ts";
@@ -34,6 +34,7 @@ const EXAMPLE = {
   archived_at: null,
   results_url: null,
   processing: "gateway",
+  provider: null,
   cost_usd: "0",
 };
 
@@ -42,6 +43,7 @@ const NewMessageBatch = z
     requests: z
       .array(z.unknown())
       .meta({ description: "Up to 10,000 requests, each with `custom_id` and `params`." }),
+    processing: ProcessingField,
   })
   .meta({ id: "NewMessageBatch" });
 
@@ -95,6 +97,7 @@ function createRoute({ batches, baseUrl }: BatchRouteDeps): Route {
         endpoint: "/v1/messages",
         headers,
         metadata: null,
+        processing: body.processing,
         inputFileId: null,
         windowMs: DAY_MS,
         items: messageItems(body.requests),

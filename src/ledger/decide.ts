@@ -138,6 +138,8 @@ export interface SettleRequest<UsageRecord> {
 export interface BatchShare {
   readonly holdId: string;
   readonly share: Nano;
+  /** The item was run by its provider: there is no hold but that of the batch. */
+  readonly hasNoCall?: boolean | undefined;
 }
 
 export type SettleOutcome =
@@ -419,7 +421,7 @@ function chargeTime(now: number, { budget }: Wallet, { spent }: KeySpend): numbe
 
 /** `hold` is undefined if it was swept, `key` if the key does not exist. */
 export interface SettleRows {
-  readonly hold: Pick<OpenHold, "amount"> | undefined;
+  readonly hold: Pick<OpenHold, "amount" | "calls"> | undefined;
   readonly wallet: Wallet;
   readonly keySpend: KeySpend;
   readonly key: KeyRules | undefined;
@@ -439,7 +441,7 @@ export function decideSettle(
     if (session !== undefined) session.held -= hold.amount;
     wallet.held -= hold.amount;
     keySpend.held -= hold.amount;
-    keySpend.openCalls -= 1;
+    keySpend.openCalls -= hold.calls ?? 1;
   }
   const at = chargeTime(now, wallet, keySpend);
   const { budget, held } = wallet;

@@ -55,7 +55,8 @@ const Pricing = z
       .record(z.string(), z.string())
       .optional()
       .meta({
-        description: "Multipliers of token prices by the service tier that answered.",
+        description:
+          "Multipliers of token prices by the service tier that answered. `batch`: of a batch that the provider runs.",
         example: { flex: "0.5" },
       }),
     speeds: z.record(z.string(), z.string()).optional(),

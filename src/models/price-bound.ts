@@ -5,6 +5,7 @@ import { FEE_METERS, type FeeMeter, type TokenMeter } from "@postern/wires";
 import { maxNano, nanoFromPico } from "../base/money/money.ts";
 import type { Nano, Pico } from "../base/money/money.ts";
 import {
+  BATCH_TIER,
   feeOf,
   INPUT_METERS,
   factorNamed,
@@ -25,6 +26,8 @@ export interface UsageBounds {
   readonly fees?: Readonly<Partial<Record<FeeMeter, number>>>;
   /** The requested tier; standard and cheaper tiers may answer as well. "any" means the most expensive one. */
   readonly serviceTier?: string;
+  /** The call is a part of a batch of the provider, whose price is that of the tier `batch`. */
+  readonly isBatch?: boolean | undefined;
   readonly speed?: string;
   /** The size and quality of the images; if unknown, the most expensive ones are assumed. */
   readonly imageClass?: string | undefined;
@@ -219,9 +222,11 @@ function maxRate(rates: Rates, meters: readonly TokenMeter[]): Pico {
 
 function maxFactor(bounds: Omit<UsageBounds, "outputTokens">, card: PriceCard): Ratio {
   const tier =
-    bounds.serviceTier === "any"
-      ? maxFactorIn(card.serviceTiers)
-      : maxRatio(ONE, factorNamed(card.serviceTiers, bounds.serviceTier));
+    bounds.isBatch === true
+      ? factorNamed(card.serviceTiers, BATCH_TIER)
+      : bounds.serviceTier === "any"
+        ? maxFactorIn(card.serviceTiers)
+        : maxRatio(ONE, factorNamed(card.serviceTiers, bounds.serviceTier));
   const speed = maxRatio(ONE, factorNamed(card.speeds, bounds.speed));
   const region =
     bounds.region === undefined

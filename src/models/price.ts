@@ -89,6 +89,8 @@ const SAFE_FALLBACKS: ReadonlySet<Meter> = new Set<Meter>([
   "reasoning",
   "request",
 ]);
+/** The service tier of requests that a provider runs as a part of its own batches. */
+export const BATCH_TIER = "batch";
 const STANDARD_NAMES = new Set([
   "",
   "standard",
@@ -112,6 +114,14 @@ export function price(
   for (const part of usage.additional ?? [])
     sum = add(sum, pricePart(usagePart(part, card, cardOf, missingPrices), lines, missingPrices));
   return { cost: nanoFromPico(ceilOf(sum)), lines, missingPrices: [...missingPrices] };
+}
+
+/** Tiers of OpenAI that models without them are called without: they only trade speed against price. */
+const HINT_TIERS: ReadonlySet<string> = new Set(["flex", "priority"]);
+
+/** A model without a price for the tier gets the request without it, at the standard price. */
+export function isHintTier(tier: string): boolean {
+  return HINT_TIERS.has(tier);
 }
 
 /** Requested features that change the price. */

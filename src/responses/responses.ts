@@ -191,6 +191,7 @@ function prepareCall(
   if (!API_TRAITS[request.api].storesReplies || continuesElsewhere(json)) return undefined;
   const { mode, retentionDays } = strictestStorage(deps.storage, input.caller.responseStorage);
   const shouldStore = isStored(mode, request);
+  rejectCompletionWindow(json);
   const options = {
     request,
     input,
@@ -238,6 +239,17 @@ function isStored(mode: StoreMode, { json, text }: ParsedRequest): boolean {
   if (store === true) return true;
   // Storing was not asked for, so it does not fail the call.
   return mode === "by_default" && text.length <= INPUT_MAX_BYTES;
+}
+
+/** A background response starts at once. What OpenAI charges for one that may wait is not published. */
+function rejectCompletionWindow(json: JsonObject): void {
+  const { background, background_options: options } = json;
+  const window = isObject(options) ? options["completion_window"] : undefined;
+  if (background !== true || window === undefined || window === null) return;
+  throw invalid(
+    "background_options.completion_window",
+    "`background_options.completion_window` is not supported: background responses start at once. Remove it, or send the request in a batch, POST /v1/batches, whose `completion_window` may be 1h to 24h.",
+  );
 }
 
 // State at the provider is not ours: shared-credentials.ts passes references to it through with the caller's own provider

@@ -5,7 +5,7 @@ import { type BatchRunner, createBatchRunner } from "../batches/batch-runner.ts"
 import { type Batches, createBatches } from "../batches/batches.ts";
 import { createFiles, type Files } from "../batches/files/files.ts";
 import type { Config } from "../config/config.ts";
-import { estimateItem } from "../inference/lifecycle/estimate-item.ts";
+import { estimateBatchItem } from "../inference/lifecycle/estimate-item.ts";
 import { expandPreset } from "../inference/lifecycle/expand-preset.ts";
 import { rejectIfFrozen } from "../inference/lifecycle/hold/hold.ts";
 import { infer } from "../inference/lifecycle/infer.ts";
@@ -28,7 +28,8 @@ export function createBatchServices(
   { core: { db, master, epoch }, modelCalls: { inference }, overload }: BatchContext,
 ): { readonly batches: Batches; readonly batchRunner: BatchRunner; readonly files: Files } {
   const kek = deriveBatchKek(master);
-  const { findPreset: find, parse, route } = inference.infer;
+  const { findPreset: find, parse, route, plan, respond, hold } = inference.infer;
+  const withoutBatches = new Set<string>();
   const batchRunner = createBatchRunner({
     db,
     kek,
@@ -39,6 +40,8 @@ export function createBatchServices(
     infer: (input) => infer(inference.infer, input),
     findKey: (keyId, at) => findLiveKey(db, keyId, at),
     isFrozen: async (accountId) => (await findFreeze(db, accountId)) !== undefined,
+    target: { parse, route, plan, respond, lease: hold.lease },
+    onNoBatches: (provider) => withoutBatches.add(provider),
     isBusy: () => overload !== "off" && overload.isBusy(),
   });
   const batches = createBatches({
@@ -46,7 +49,8 @@ export function createBatchServices(
     kek,
     now,
     expandPreset: (input) => expandPreset(find, input),
-    estimateItem: (input) => estimateItem({ parse, route }, input),
+    estimateItem: (input) => estimateBatchItem({ parse, route }, input),
+    hasNoBatches: (provider) => withoutBatches.has(provider),
     rejectIfFrozen: (accountId) => rejectIfFrozen(inference.countTokens, accountId),
     paymentOptions: paymentOptions(config),
     wake: () =>

@@ -76,3 +76,19 @@ export async function readLines(
     .filter((line) => line !== "")
     .map((line) => JSON.parse(line) as Json);
 }
+
+/** Requests that OpenAI can run as a batch. */
+export function openaiRequests(count: number): readonly SentRequest[] {
+  return Array.from({ length: count }, (_, index) =>
+    chatRequest(`item-${index}`, `Hi ${index}`, { model: "openai/gpt-5-mini", max_tokens: 64 }),
+  );
+}
+
+/** Faults of the simulated batch APIs: see packages/simulator/src/simulated-batches.ts. */
+export async function setBatchFaults(
+  { simulatorUrl }: Pick<Gateway, "simulatorUrl">,
+  faults: Json,
+): Promise<void> {
+  const body = JSON.stringify(faults);
+  await fetch(`${simulatorUrl}/sim/batches`, { method: "POST", body });
+}

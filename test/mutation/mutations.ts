@@ -513,7 +513,11 @@ const LEDGER: readonly Mutation[] = [
         "if (wallet.owed === 0n) return { status",
       ],
       ["does not release the hold at a settlement", "    wallet.held -= hold.amount;\n", ""],
-      ["does not release the open call of a key", "    keySpend.openCalls -= 1;\n", ""],
+      [
+        "does not release the open call of a key",
+        "    keySpend.openCalls -= hold.calls ?? 1;\n",
+        "",
+      ],
     ],
   ),
 ];

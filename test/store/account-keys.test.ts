@@ -36,6 +36,7 @@ const OTHER_KEYS: Readonly<Record<string, string>> = {
 const GLOBAL_TABLES: Readonly<Record<string, string>> = {
   account: "the account itself: its id is the key",
   batch_item: "belongs to a batch",
+  provider_batch: "belongs to a batch",
   account_creation: "limits of new accounts per network",
   claim_count: "limits of claims per network and address",
   charge_hour: "sums over all accounts",

@@ -29,6 +29,7 @@ import {
   type SimulatorOptions,
   type SimulatedRequest,
 } from "./respond.ts";
+import { createSimulatedBatches } from "./simulated-batches.ts";
 import {
   anthropicModel,
   anthropicModels,
@@ -66,8 +67,10 @@ export function createSimulator(options: SimulatorOptions): Simulator {
     timer: createDelayTimer(),
   };
   let count = 0;
-  return {
+  const simulator: Simulator = {
     async fetch(request) {
+      const ofBatch = batches.handle(request);
+      if (ofBatch !== undefined) return ofBatch;
       const url = new URL(request.url);
       const route = matchRoute(url.pathname);
       if (route === undefined)
@@ -82,7 +85,10 @@ export function createSimulator(options: SimulatorOptions): Simulator {
           },
           { status: 404 },
         );
-      if (route.kind === "control") return handleControlRequest(route.name, request, deps, url);
+      if (route.kind === "control") {
+        if (route.name === "reset") batches.reset();
+        return handleControlRequest(route.name, request, deps, url);
+      }
       count += 1;
       const id = `req_sim_${count}`;
       const body = new Uint8Array(await request.arrayBuffer());
@@ -108,6 +114,8 @@ export function createSimulator(options: SimulatorOptions): Simulator {
       });
     },
   };
+  const batches = createSimulatedBatches({ now: options.now, fetch: simulator.fetch });
+  return simulator;
 }
 
 function handleControlRequest(

@@ -40,16 +40,19 @@ export async function* fileParts(
   }
 }
 
-async function* linesOf(parts: AsyncIterable<string>): AsyncGenerator<string, undefined> {
+export async function* linesOf(
+  parts: AsyncIterable<string>,
+  lineMaxLength = LINE_MAX_LENGTH,
+): AsyncGenerator<string, undefined> {
   let rest = "";
   for await (const part of parts) {
     const lines = (rest + part).split("\n");
     rest = lines.pop() ?? "";
     yield* lines;
-    if (rest.length > LINE_MAX_LENGTH)
+    if (rest.length > lineMaxLength)
       throw invalid(
         "input_file_id",
-        `A line of the file has more than ${LINE_MAX_LENGTH} characters.`,
+        `A line of the file has more than ${lineMaxLength} characters.`,
       );
   }
   if (rest !== "") yield rest;

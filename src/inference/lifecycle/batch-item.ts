@@ -9,6 +9,8 @@ export interface BatchItem {
   readonly holdId: string;
   /** What that hold has for the item. */
   readonly share: Nano;
+  /** Set if its provider ran it, in a batch of its own. */
+  readonly hasNoCall?: boolean;
   /** The item's result, to be written with its charge; undefined if the item is run again. */
   readonly toSettlement: (result: ItemResult) => ItemSettlement | undefined;
 }

@@ -31,16 +31,36 @@ export function keepDataPolicy(
   const { provider } = request.json;
   // Endpoints without other preferences have these, too.
   if (isObject(provider)) checkDataRules(provider);
-  const sources: readonly (readonly [Origin, DataRules | undefined])[] = [
-    ["request", dataRulesOf(provider)],
-    ["key", policy?.dataPolicy],
-    ["operator", deps.dataPolicy.rules],
-  ];
   let kept = candidates;
-  for (const [origin, rules] of sources)
+  for (const [origin, rules] of rulesOf(request, policy, deps))
     if (rules !== undefined)
       kept = withoutGatewaySearch(keep(kept, { origin, rules }, deps), request, origin);
   return kept;
+}
+
+function rulesOf(
+  { json }: Pick<ParsedRequest, "json">,
+  policy: Caller["policy"],
+  { dataPolicy }: DataPolicyDeps,
+): readonly (readonly [Origin, DataRules | undefined])[] {
+  return [
+    ["request", dataRulesOf(json["provider"])],
+    ["key", policy?.dataPolicy],
+    ["operator", dataPolicy.rules],
+  ];
+}
+
+/** Whether the provider may run the call in a batch of its own. It stores batches, also where it agreed to store no calls. */
+export function allowsBatch(
+  model: Model,
+  request: Pick<ParsedRequest, "json">,
+  { policy }: Caller,
+  deps: DataPolicyDeps,
+): boolean {
+  const stored = { ...dataPolicyOf(model), retentionDays: null };
+  return rulesOf(request, policy, deps).every(
+    ([, rules]) => rules === undefined || brokenRule(stored, rules) === undefined,
+  );
 }
 
 /** The gateway sends searches to a search API of the operator's, and what that does with them is unknown. */

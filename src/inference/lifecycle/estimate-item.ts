@@ -3,9 +3,15 @@
 
 import { API_TRAITS } from "@postern/wires";
 import type { Nano } from "../../base/money/money.ts";
-import { readCostCeiling, rejectUnknownOptions } from "../request/call-options.ts";
+import {
+  type CostCeiling,
+  readCostCeiling,
+  rejectUnknownOptions,
+} from "../request/call-options.ts";
+import type { PricedCandidate } from "../routing/priced-candidates.ts";
 import type { RoutingDeps } from "../routing/routing.ts";
-import type { CallInput } from "./call.ts";
+import { type BatchTarget, batchTargetOf, priceInBatch } from "./batch-target.ts";
+import type { CallInput, RoutedCall } from "./call.ts";
 import type { DataPolicyDeps } from "./enforce-data-policy.ts";
 import { priceAllowed } from "./enforce-key-policy.ts";
 import { cappedAt, withinCeiling } from "./hold/cost-ceiling.ts";
@@ -18,9 +24,43 @@ export interface EstimateItemDeps {
   readonly route: RoutingDeps & DataPolicyDeps;
 }
 
+/** What a call can cost at most: as a call, and in a batch of its provider. */
+export interface ItemEstimate {
+  readonly amount: Nano;
+  /** Undefined if only the gateway can run it. */
+  readonly inBatch?: { readonly target: BatchTarget; readonly amount: Nano } | undefined;
+}
+
 /** Throws the fault that the call would have. Zero for a call on the caller's own provider key. */
 export async function estimateItem(deps: EstimateItemDeps, input: CallInput): Promise<Nano> {
-  const parsed = await parseCall(deps.parse, input);
+  return (await priceItem(deps, input)).amount;
+}
+
+/** Throws the fault that the call would have. */
+export async function estimateBatchItem(
+  deps: EstimateItemDeps,
+  input: CallInput,
+): Promise<ItemEstimate> {
+  const { amount, first, routed, ceiling, isContinued } = await priceItem(deps, input);
+  const target = isContinued ? undefined : batchTargetOf(deps.route, routed, first.candidate);
+  const inBatch = target && priceInBatch(routed, first.candidate);
+  if (target === undefined || inBatch === undefined) return { amount };
+  return { amount, inBatch: { target, amount: cappedAt(inBatch.amount, ceiling) } };
+}
+
+interface PricedItem {
+  readonly amount: Nano;
+  readonly first: PricedCandidate;
+  readonly routed: RoutedCall;
+  readonly ceiling: CostCeiling | undefined;
+  /** It continues a stored response, which may be deleted before a batch of the provider has ended. */
+  readonly isContinued: boolean;
+}
+
+async function priceItem(deps: EstimateItemDeps, input: CallInput): Promise<PricedItem> {
+  const parsing = parseCall(deps.parse, input);
+  const isContinued = parsing instanceof Promise;
+  const parsed = await parsing;
   if (parsed instanceof Response) throw new Error("an item of a batch ran in the background");
   const routed = await routeCall(deps.route, parsed);
   const { request } = routed;
@@ -29,6 +69,8 @@ export async function estimateItem(deps: EstimateItemDeps, input: CallInput): Pr
   const canShorten = API_TRAITS[request.api].generates;
   const ceiling = stated && { ...stated, canShorten: stated.canShorten && canShorten };
   const [first, ...others] = withinCeiling(priceAllowed(routed), ceiling, request.choices);
-  if (first.candidate.credential.byok) return 0n;
-  return cappedAt(paidEstimate({ request, holdsAll: true }, first, others).amount, ceiling);
+  const isFree = first.candidate.credential.byok;
+  const full = paidEstimate({ request, holdsAll: true }, first, others).amount;
+  const amount = isFree ? 0n : cappedAt(full, ceiling);
+  return { amount, first, routed, ceiling, isContinued };
 }

@@ -11,7 +11,6 @@ import {
   type CostCeiling,
   readCostCeiling,
   readHoldsAll,
-  readReceipt,
   rejectUnknownOptions,
 } from "../request/call-options.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
@@ -43,6 +42,7 @@ import { withKeySession } from "./key-session.ts";
 import { acceptOffer, type OfferDeps, withOffer, withOfferCeiling } from "./offer.ts";
 import { parseCall, type ParseDeps } from "./parse-call.ts";
 import { attemptRequestFor, planCall, type PlanDeps } from "./plan-call.ts";
+import { wantsReceipt } from "./receipt-request.ts";
 import { endsBill } from "./reply/client-disconnect.ts";
 import { respond, type RespondDeps } from "./reply/respond-to-caller.ts";
 import { routeCall } from "./route-call.ts";
@@ -157,12 +157,6 @@ async function runParsed(deps: InferDeps, parsed: ParsedCall): Promise<Response 
 /** The hold of a batch has all that an item can cost, and a wallet has signed for it. */
 function holdsAll({ json }: ParsedRequest, { batchItem, ceiling, headers }: CallInput): boolean {
   return batchItem !== undefined || ceiling !== undefined || readHoldsAll(json, headers);
-}
-
-function wantsReceipt({ json }: ParsedRequest, { caller, ceiling, headers }: CallInput): boolean {
-  // Read in any case: a wrong value is an error.
-  const isAsked = readReceipt(json, headers) || ceiling !== undefined;
-  return isAsked || caller.policy?.receipts === true || caller.signsReceipts === true;
 }
 
 /** Only a conversation has an output limit that can be lowered. */

@@ -6,7 +6,7 @@ import { FEE_METERS, type Usage } from "@postern/wires";
 import { minNano, type Nano, usdTextOfPico } from "../../base/money/money.ts";
 import type { Catalog, Model } from "../../models/catalog.ts";
 import { cardFor, cardResolver, limitsOf, OPERATOR_SOURCE } from "../../models/catalog.ts";
-import { price, type PricedUsage, type PriceLine } from "../../models/price.ts";
+import { BATCH_TIER, price, type PricedUsage, type PriceLine } from "../../models/price.ts";
 import { ceilOf, multiply } from "../../models/ratio.ts";
 import type { PricedLine } from "../../usage/usage.ts";
 import type { CostEstimate } from "./cost-estimate.ts";
@@ -90,13 +90,15 @@ export function chargeFor(usage: Usage, context: ChargeContext): UsageCharge {
 
 /** The usage with the fees, tier and cache writes that depend on the request and not on the reply. */
 function billedUsage(usage: Usage, estimate: CostEstimate, durationMs: number): Usage {
-  const { toolTerms, silentTier, hasLongCacheWrites } = estimate;
+  const { toolTerms, silentTier, bounds, hasLongCacheWrites } = estimate;
   const isSilent = silentTier !== undefined && usage.serviceTier === undefined;
-  if (toolTerms === undefined && !isSilent && !hasLongCacheWrites) return usage;
+  if (toolTerms === undefined && !isSilent && bounds.isBatch !== true && !hasLongCacheWrites)
+    return usage;
   const { cache_write_5m: written = 0, ...tokens } = usage.tokens;
   return {
     ...usage,
     ...(isSilent && { serviceTier: silentTier }),
+    ...(bounds.isBatch === true && { serviceTier: BATCH_TIER }),
     ...(toolTerms !== undefined && { fees: billedFees(usage.fees, toolTerms, durationMs) }),
     ...(hasLongCacheWrites && written > 0 && { tokens: { ...tokens, cache_write_1h: written } }),
   };

@@ -13,7 +13,7 @@ import {
   maxCost,
   type UsageBounds,
 } from "../../models/price-bound.ts";
-import { isPriced, type PriceCard } from "../../models/price.ts";
+import { isHintTier, isPriced, type PriceCard } from "../../models/price.ts";
 import type { Provider } from "../providers/providers.ts";
 import { commonForm } from "../request/common-form.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
@@ -26,12 +26,13 @@ import {
   toolsOf,
   usesGatewayTools,
 } from "../request/tool-bounds.ts";
-import { inputBound, audioSecondsBound } from "./input-bound.ts";
+import { inputBound } from "./input-bound.ts";
 import { otherModelsCost } from "./other-models-cost.ts";
 import { type PlausibleUsage, plausibleUsage } from "./plausible-usage.ts";
 import {
   imageClassOf,
   outputLimitOf,
+  pricedSeconds,
   pricedUnits,
   textBounds,
   withSentOutput,
@@ -95,6 +96,8 @@ export interface EstimateContext {
   readonly now: number;
   /** The call uses the caller's own provider key: it costs nothing here, so its features need no known price. */
   readonly byok: boolean;
+  /** The provider runs the call as a part of one of its batches. */
+  readonly isBatch?: boolean | undefined;
 }
 
 export function estimateCost(
@@ -210,11 +213,10 @@ function estimateCall(
   const reads = toolReadsOf(request, model, quirk);
   const repeatedTokens = repeatedReads(promptTokens, reads, limits.input);
   const inputTokens = repeatedTokens + longestRead(promptTokens, reads, limits.input);
-  const seconds = cards.some(({ base }) => (base.audio_second ?? 0n) > 0n)
-    ? audioSecondsBound(commonForm(request), limits.input)
-    : 0;
+  const seconds = pricedSeconds(request, cards, limits.input);
   const units = pricedUnits(request, cards, provider);
-  const bounds = priceBounds(request, { inputTokens, repeatedTokens }, { quirk, seconds, units });
+  const tokens = { inputTokens, repeatedTokens, isBatch: context.isBatch };
+  const bounds = priceBounds(request, tokens, { quirk, seconds, units });
   const bound = costBound(bounds, cards);
   // Reasoning that no limit covers may occur in each turn of a call whose tools the gateway runs.
   const runs = !context.byok && usesGatewayTools(original, model) ? reads.calls + 1 : 1;
@@ -228,8 +230,8 @@ function estimateCall(
     : otherModelsCost(request, model, { ...context, card, promptTokens });
   const costOf = (tokens: number): Nano => maxCost(bound, tokens) + other;
   const hasTools = inputTokens > requestTokens;
-  const { choices } = request;
-  const isOutputOpen = request.outputMax === undefined && limits.output > 0;
+  const { choices, outputMax } = request;
+  const isOutputOpen = outputMax === undefined && limits.output > 0;
   const floor = Math.min(MIN_OUTPUT_TOKENS * choices + hiddenTokens, outputTokens);
   return {
     bounds,
@@ -377,7 +379,7 @@ function quirkOf({ id }: Pick<Model, "id">): ModelQuirk | undefined {
 
 function priceBounds(
   request: ParsedRequest,
-  tokens: Pick<UsageBounds, "inputTokens" | "repeatedTokens">,
+  tokens: Pick<UsageBounds, "inputTokens" | "repeatedTokens" | "isBatch">,
   {
     quirk,
     seconds,
@@ -468,14 +470,6 @@ function rejectUnpriced(card: PriceCard, request: ParsedRequest, model: Model): 
     message: `The price of this \`${field}\` is not known for ${model.id}, so the call cannot be billed. Remove \`${field}\` or use another model.`,
     param: field,
   });
-}
-
-/** Tiers of OpenAI that models without them are called without: they only trade speed against price. */
-const HINT_TIERS: ReadonlySet<string> = new Set(["flex", "priority"]);
-
-/** A model without a price for the tier gets the request without it, at the standard price. */
-export function isHintTier(tier: string): boolean {
-  return HINT_TIERS.has(tier);
 }
 
 /** The most tool calls that a hold covers with the whole output. If it covers none, the fewest, with less output. */

@@ -5,8 +5,9 @@ import { API_TRAITS, FEE_METERS } from "@postern/wires";
 import type { UsageBounds } from "../../models/price-bound.ts";
 import type { PriceCard } from "../../models/price.ts";
 import type { Provider } from "../providers/providers.ts";
+import { commonForm } from "../request/common-form.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
-import type { MediaLimits } from "./input-bound.ts";
+import { audioSecondsBound, type MediaLimits } from "./input-bound.ts";
 
 type Bounded = Pick<ParsedRequest, "api" | "json" | "outputMax">;
 
@@ -52,4 +53,14 @@ export function pricedUnits(
   );
   if (units === undefined || priced.length === 0) return undefined;
   return Object.fromEntries(priced.map((fee) => [fee, units[fee]]));
+}
+
+/** The most seconds of audio, if they have a price. */
+export function pricedSeconds(
+  request: ParsedRequest,
+  cards: readonly PriceCard[],
+  max: number,
+): number {
+  const isPricedBySecond = cards.some(({ base }) => (base.audio_second ?? 0n) > 0n);
+  return isPricedBySecond ? audioSecondsBound(commonForm(request), max) : 0;
 }

@@ -70,6 +70,11 @@ export interface Provider {
   readonly isLocal: boolean;
   /** The most input tokens of one image. */
   readonly imageTokensMax: number;
+  /** Set if it runs batches at a lower price: the form of its API, and the wires of their requests. */
+  readonly batches?: {
+    readonly api: "openai" | "anthropic";
+    readonly wires: readonly UpstreamWire[];
+  };
   /** As the operator set them. */
   readonly timeouts?: ProviderTimeouts;
 }
@@ -149,6 +154,7 @@ export const PROVIDERS: readonly Provider[] = [
     compactsResponses: true,
     countsInput: true,
     imageTokensMax: OPENAI_IMAGE_TOKENS_MAX,
+    batches: { api: "openai", wires: ["chat", "responses", "embeddings"] },
   }),
   defineProvider({
     id: "anthropic",
@@ -161,6 +167,7 @@ export const PROVIDERS: readonly Provider[] = [
     stopsBillingOnAbort: true,
     endUserField: "metadata.user_id",
     imageTokensMax: ANTHROPIC_IMAGE_TOKENS_MAX,
+    batches: { api: "anthropic", wires: ["messages"] },
   }),
   defineProvider({
     id: "mistral",
@@ -187,6 +194,7 @@ export const PROVIDERS: readonly Provider[] = [
     audioSecondsMin: 10,
     endUserField: "user",
     rejectedHistoryFields: ["reasoning_content", "reasoning_details"],
+    batches: { api: "openai", wires: ["chat"] },
   }),
   defineProvider({
     id: "xai",

@@ -20,10 +20,12 @@ interface Unpriced {
   readonly candidates: Candidates;
   readonly catalog: Catalog;
   readonly pricedAt: number;
+  /** The provider of the first candidate runs the call as a part of one of its batches. */
+  readonly isBatch?: boolean;
 }
 
 export function priceCandidates(routed: Unpriced): PricedCandidates {
-  const { request, candidates, catalog, pricedAt: now } = routed;
+  const { request, candidates, catalog, pricedAt: now, isBatch } = routed;
   let firstFault: Fault | undefined;
   const priced: PricedCandidate[] = [];
   for (const candidate of candidates) {
@@ -35,7 +37,7 @@ export function priceCandidates(routed: Unpriced): PricedCandidates {
       const estimate =
         previous !== undefined && isPricedAs(candidate, previous.candidate)
           ? previous.estimate
-          : estimateCost(request, model, provider, { catalog, now, byok });
+          : estimateCost(request, model, provider, { catalog, now, byok, isBatch });
       priced.push({ candidate, estimate });
     } catch (error) {
       // A feature without a price at one provider may have one at the next.

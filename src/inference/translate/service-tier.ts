@@ -2,8 +2,7 @@
 // them, at the standard price, and the field is listed as dropped.
 
 import { cardAt } from "../../models/price-card.ts";
-import { isPriced } from "../../models/price.ts";
-import { isHintTier } from "../metering/cost-estimate.ts";
+import { isHintTier, isPriced } from "../../models/price.ts";
 import type { PlanInput } from "./transport-plan.ts";
 
 export const TIER_FIELD = "service_tier";

@@ -90,8 +90,6 @@ async function sendInProcess(
   return fromFetchResponse(new Response(through ?? null, response));
 }
 
-/** Anthropic requires a version; this one is sent if the caller sent none. */
-
 function requestHeaders(
   credential: Credential,
   wire: UpstreamWire,
@@ -107,7 +105,7 @@ type HeadersForWire = (wire: UpstreamWire) => Readonly<Record<string, string>>;
 const headerCache = new WeakMap<Credential, HeadersForWire>();
 
 // Built once for each of the gateway's own accounts, and frozen: the HTTP client caches how frozen headers are encoded.
-function cachedHeaders(
+export function cachedHeaders(
   credential: Credential,
   wire: UpstreamWire,
 ): Readonly<Record<string, string>> {

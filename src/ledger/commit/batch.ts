@@ -271,7 +271,8 @@ function findHold<UsageRecord>(
   readonly hold: OpenHold | undefined;
   readonly existing: Pick<OpenHold, "accountId" | "keyId" | "sessionId"> | undefined;
 } {
-  const { id, lease } = request;
+  const { id, lease, batch } = request;
+  if (batch?.hasNoCall === true) return holdOfItem(batch.holdId, request, rows);
   if (lease === undefined) {
     const hold = rows.holds.get(id);
     return { hold, existing: hold ?? rows.swept.get(id) };
@@ -279,6 +280,17 @@ function findHold<UsageRecord>(
   leases.set(lease.leaseId, leases.get(lease.leaseId) ?? 0);
   const hold = rows.holds.get(lease.leaseId);
   return { hold, existing: rows.settledCalls.has(id) ? undefined : (hold ?? request) };
+}
+
+/** An item that its provider ran is covered by its share alone, and was no open call of its key. */
+function holdOfItem<UsageRecord>(
+  batchHoldId: string,
+  { id, accountId, keyId }: SettleRequest<UsageRecord>,
+  { holds }: LockedRows,
+): ReturnType<typeof findHold> {
+  const existing = holds.get(batchHoldId);
+  const hold = existing && { id, accountId, keyId, amount: 0n, calls: 0 };
+  return { hold, existing };
 }
 
 /** The returned function undoes it. */

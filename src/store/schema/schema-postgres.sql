@@ -766,6 +766,7 @@ create table batch (
   form text not null,
   endpoint text not null,
   status text not null,
+  provider text,
   requests bigint not null,
   bytes bigint not null,
   headers text not null,
@@ -805,10 +806,28 @@ create table batch_item (
   request_id text,
   sealed_request bytea,
   sealed_result bytea,
+  target text,
+  batch_share bigint,
+  provider_batch_id text,
   primary key (batch_id, position)
 );
 
 create index batch_item_pending on batch_item (batch_id, position) where status = 'pending';
+
+create table provider_batch (
+  id text primary key,
+  batch_id text not null,
+  target text not null,
+  state text not null,
+  attempts bigint not null,
+  attempted_at bigint,
+  remote_id text,
+  remote_file_id text
+);
+
+create index provider_batch_by_batch on provider_batch (batch_id);
+
+create index provider_batch_by_remote on provider_batch (remote_id);
 
 create table stored_file (
   id text primary key,

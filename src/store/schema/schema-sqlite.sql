@@ -841,6 +841,7 @@ create table batch (
   form text not null, -- `openai` or `messages`: the API that created it
   endpoint text not null, -- path of its calls
   status text not null, -- `validating`, `in_progress`, `canceling`, `completed`, `expired` or `canceled`
+  provider text, -- provider that runs it; null if the gateway does
   requests bigint not null, -- number of its items
   bytes bigint not null, -- length of its requests and results
   headers text not null, -- headers of its calls, as JSON
@@ -882,10 +883,30 @@ create table batch_item (
   request_id text, -- call that ended it, which has a usage record
   sealed_request bytea, -- encrypted, until it ends
   sealed_result bytea, -- encrypted body of the response or the error
+  target text, -- where a provider can run it, as JSON
+  batch_share bigint, -- `share` if a provider runs it
+  provider_batch_id text, -- batch of the provider that it is a part of
   primary key (batch_id, position)
 );
 
 create index batch_item_pending on batch_item (batch_id, position) where status = 'pending';
+
+-- Batches at providers, each with items of one batch and one model.
+-- Deleted: with its batch
+create table provider_batch (
+  id text primary key,
+  batch_id text not null, -- its batch
+  target text not null, -- provider, key, model and wire, as JSON
+  state text not null, -- `planned`, `sending`, `sent` or `ended`
+  attempts bigint not null, -- number of the last submission
+  attempted_at bigint, -- when it began
+  remote_id text, -- id at the provider
+  remote_file_id text -- file with its requests at the provider
+);
+
+create index provider_batch_by_batch on provider_batch (batch_id);
+
+create index provider_batch_by_remote on provider_batch (remote_id);
 
 -- Files with the input and the output of batches.
 -- Deleted: when they expire, or by their account

@@ -58,7 +58,7 @@ export const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
     "metered_payment",
   ],
   responses: ["stored_response", "stored_item", "stored_stream"],
-  batches: ["batch", "batch_item", "stored_file", "stored_file_part"],
+  batches: ["batch", "batch_item", "provider_batch", "stored_file", "stored_file_part"],
   verification: ["ledger_checkpoint"],
   status: ["incident_update"],
   operator: ["operator_session", "operator_request", "open_circuits"],

@@ -1,0 +1,235 @@
+// Runs a batch at a provider: submits its items as batches of the provider, polls those, and settles each result once. Every step
+// writes what it is about to do first, so another process continues it after a crash.
+
+import { endedKeyFault, Fault } from "../../base/fault.ts";
+import { newId } from "../../base/id.ts";
+import { HOUR_MS, MINUTE_MS, SECOND_MS } from "../../base/time.ts";
+import { batchErrorFault, credentialOf } from "../../inference/lifecycle/batch-target.ts";
+import { openSealer } from "../batch-encryption.ts";
+import { type Batch, readOwned } from "../batch-rows.ts";
+import type { BatchEnd } from "../finish-batch.ts";
+import { endInError, type OpenBatch } from "../item-ends.ts";
+import { readPending, sumItems } from "../item-rows.ts";
+import { anthropicBatches } from "./anthropic-batches.ts";
+import { openaiBatches } from "./openai-batches.ts";
+import { isRemoteError, type RemoteBatch } from "./provider-batch-api.ts";
+import {
+  expireItems,
+  insertProviderBatch,
+  parseTarget,
+  readProviderBatches,
+  readUnassigned,
+} from "./provider-batch-rows.ts";
+import {
+  eachPending,
+  FULL_PAUSE_MS,
+  type Job,
+  newRequestId,
+  PAGE_ITEMS,
+  POLL_MIN_MS,
+  type ProviderRunDeps,
+  type RunControl,
+  save,
+} from "./provider-job.ts";
+import { settleResults } from "./settle-results.ts";
+import { findSubmission, submit } from "./submit.ts";
+
+/** Of the requests of one batch at a provider: they are in memory while they are sent. */
+const SUBMISSION_MAX_BYTES = 32 * 1_048_576;
+const POLL_MAX_MS = MINUTE_MS;
+const PAUSE_MS = 15 * SECOND_MS;
+/** After the window of the batch, its results are waited for no longer than this. */
+const LATE_RESULTS_MS = 24 * HOUR_MS;
+
+/** Why nothing more is submitted. */
+type Stop = "canceled" | "expired" | "revoked";
+
+const APIS = { openai: openaiBatches, anthropic: anthropicBatches };
+
+export async function runProviderBatch(
+  deps: ProviderRunDeps,
+  control: RunControl,
+  batch: Batch,
+): Promise<BatchEnd | "lost" | undefined> {
+  const { now } = deps;
+  const open: OpenBatch = { batch, sealer: openSealer(deps.kek, batch, batch.dataKey) };
+  const state = await readState(deps, batch);
+  if (state === "lost") return "lost";
+  if (state.stop === undefined) await planSubmissions(deps, batch);
+  const jobs = await openJobs(deps, control, open);
+  while (!control.signal.aborted) {
+    const found = await readState(deps, batch);
+    if (found === "lost") return "lost";
+    for (const job of jobs)
+      if (job.row.state !== "ended" && now() >= job.at) await step(deps, control, job, found);
+    if (jobs.every(({ row }) => row.state === "ended")) return endOf(deps, open, found.stop);
+    if (now() > batch.expiresAt + LATE_RESULTS_MS) {
+      deps.log.error("a provider did not end a batch", { batch: batch.id });
+      return "expired";
+    }
+    await control.wait(POLL_MIN_MS);
+  }
+  return undefined;
+}
+
+interface RunState {
+  readonly stop: Stop | undefined;
+  readonly isFrozen: boolean;
+}
+
+async function readState(deps: ProviderRunDeps, batch: Batch): Promise<RunState | "lost"> {
+  const { db, now, process, epoch } = deps;
+  const owned = await readOwned(db, batch.id, { process, epoch });
+  if (owned === undefined) return "lost";
+  const isFrozen = await deps.isFrozen(batch.accountId);
+  if (owned.status === "canceling") return { stop: "canceled", isFrozen };
+  if (now() >= batch.expiresAt) return { stop: "expired", isFrozen };
+  const key = await deps.findKey(batch.keyId, now());
+  const mayCall = key?.granted.has("models:write") === true;
+  return { stop: mayCall ? undefined : "revoked", isFrozen };
+}
+
+/** Items of one model are a batch of the provider, which takes one model in a batch. */
+async function planSubmissions({ db, now }: ProviderRunDeps, batch: Batch): Promise<void> {
+  const items = await readUnassigned(db, batch.id);
+  const groups: { readonly target: string; readonly positions: number[]; bytes: number }[] = [];
+  const openGroups = new Map<string, (typeof groups)[number]>();
+  for (const { target, position, bytes } of items) {
+    let group = openGroups.get(target);
+    if (group === undefined || group.bytes + bytes > SUBMISSION_MAX_BYTES) {
+      group = { target, positions: [], bytes: 0 };
+      groups.push(group);
+      openGroups.set(target, group);
+    }
+    group.positions.push(position);
+    group.bytes += bytes;
+  }
+  await db.write(async (tx) => {
+    for (const { target, positions } of groups) {
+      const row = { id: newId("pbatch", now()), batchId: batch.id, target: parseTarget(target) };
+      await insertProviderBatch(tx, row, positions);
+    }
+  });
+}
+
+async function openJobs(
+  { db, target: { route } }: ProviderRunDeps,
+  { signal }: RunControl,
+  open: OpenBatch,
+): Promise<readonly Job[]> {
+  const rows = await readProviderBatches(db, open.batch.id);
+  return rows.map((row) => {
+    const credential = credentialOf(route, row.target);
+    const { batches } = credential?.provider ?? {};
+    if (credential === undefined || batches === undefined)
+      throw new Error(`the gateway has no key ${row.target.credential} at ${row.target.provider}`);
+    const remote = { credential, wire: row.target.wire, signal };
+    const { batch, sealer } = open;
+    return { batch, sealer, row, api: APIS[batches.api], remote, at: 0, pollMs: POLL_MIN_MS };
+  });
+}
+
+async function step(
+  deps: ProviderRunDeps,
+  control: RunControl,
+  job: Job,
+  { stop, isFrozen }: RunState,
+): Promise<void> {
+  const { id, state, target } = job.row;
+  job.at = deps.now() + job.pollMs;
+  job.pollMs = Math.min(job.pollMs * 2, POLL_MAX_MS);
+  try {
+    if (state === "planned" && stop !== undefined) await save(deps, job, { state: "ended" });
+    else if (state === "planned" && isFrozen) job.at = deps.now() + PAUSE_MS;
+    else if (state === "planned") await control.exclusively(() => submit(deps, job));
+    else if (state === "sending") await findSubmission(deps, job);
+    else await poll(deps, control, job, stop);
+  } catch (cause) {
+    if (control.signal.aborted) return;
+    const { provider } = target;
+    deps.log.warn("a batch at a provider is tried again", { batch: id, provider, cause });
+  }
+}
+
+async function poll(
+  deps: ProviderRunDeps,
+  control: RunControl,
+  job: Job,
+  stop: Stop | undefined,
+): Promise<void> {
+  const { api, remote, row } = job;
+  const { remoteId } = row;
+  if (remoteId === null) throw new Error(`${row.id} was sent without an id`);
+  const found = await api.read(remote, remoteId);
+  if (!found.isEnded) {
+    if (stop === undefined) return;
+    // A batch that ends meanwhile cannot be canceled.
+    await api.cancel(remote, remoteId).catch((cause: unknown) => {
+      if (!isRemoteError(cause)) throw cause;
+    });
+    return;
+  }
+  if (found.failure !== undefined) return fail(deps, job, found.failure);
+  await control.exclusively(() => settleResults(deps, job, found));
+  await endRest(deps, job, { found, stop });
+  await save(deps, job, { state: "ended" });
+  await api.remove(remote, remoteId, found);
+}
+
+/** The provider ran nothing: without the requests that it names as the cause, it may take the others. */
+async function fail(
+  deps: ProviderRunDeps,
+  job: Job,
+  { text, lines, isTemporary }: NonNullable<RemoteBatch["failure"]>,
+): Promise<void> {
+  const planned = { state: "planned", remoteId: null, remoteFileId: null } as const;
+  if (isTemporary) {
+    job.at = deps.now() + FULL_PAUSE_MS;
+    return save(deps, job, planned);
+  }
+  const fault = batchErrorFault(job.remote.credential, job.row.target, { status: 400, text });
+  const wanted = new Set(lines);
+  let line = 0;
+  await eachPending(deps, job, async (item) => {
+    const isCause = wanted.size === 0 || wanted.has(line);
+    line += 1;
+    if (isCause) await endInError(deps.db, job, item, { fault, requestId: newRequestId(deps) });
+  });
+  await save(deps, job, wanted.size === 0 ? { state: "ended" } : planned);
+}
+
+/** What the provider has no result for. */
+async function endRest(
+  deps: ProviderRunDeps,
+  job: Job,
+  { found, stop }: { readonly found: RemoteBatch; readonly stop: Stop | undefined },
+): Promise<void> {
+  if (found.unprocessed === "expired") await expireItems(deps.db, job);
+  else if (stop === undefined) {
+    const fault = new Fault("upstream_error", `a batch ended without a result for an item`, {
+      message: "The provider ended its batch without a result for this request. Send it again.",
+    });
+    await eachPending(deps, job, (item) =>
+      endInError(deps.db, job, item, { fault, requestId: newRequestId(deps) }),
+    );
+  }
+}
+
+/** Items that were not run: of a canceled or expired batch they have that status, and without the key they cannot be run. */
+async function endOf(
+  deps: ProviderRunDeps,
+  open: OpenBatch,
+  stop: Stop | undefined,
+): Promise<BatchEnd> {
+  if (stop === "revoked")
+    for (;;) {
+      const items = await readPending(deps.db, open.batch.id, { after: -1, limit: PAGE_ITEMS });
+      if (items.length === 0) break;
+      const fault = endedKeyFault("the batch's key was revoked or has expired");
+      for (const item of items)
+        await endInError(deps.db, open, item, { fault, requestId: newRequestId(deps) });
+    }
+  if (stop === "canceled" || stop === "expired") return stop;
+  const sums = await sumItems(deps.db, open.batch.id);
+  return sums.some(({ status }) => status === "expired") ? "expired" : "completed";
+}

@@ -1,0 +1,111 @@
+// Reads the results of a provider's batch as they arrive, and settles each item that is still pending.
+
+import { Fault } from "../../base/fault.ts";
+import { parseObject } from "../../base/json.ts";
+import type { ResponseStorage } from "../../base/response-storage.ts";
+import { batchErrorFault, settleBatchReply } from "../../inference/lifecycle/batch-target.ts";
+import { linesOf } from "../files/file-content.ts";
+import { itemInput } from "../item-call.ts";
+import { endInError, toBatchItem } from "../item-ends.ts";
+import { findPending, type PendingItem } from "../item-rows.ts";
+import { readContent, type RemoteBatch, type RemoteResult } from "./provider-batch-api.ts";
+import { expireItems } from "./provider-batch-rows.ts";
+import { customIdPrefix, type Job, newRequestId, type ProviderRunDeps } from "./provider-job.ts";
+
+const LINE_MAX_LENGTH = 64 * 1_048_576;
+const CONCURRENCY = 16;
+/** Without the key, the account's setting is not known. */
+const NOT_STORED: ResponseStorage = { mode: "never", retentionDays: 0 };
+
+export async function settleResults(
+  deps: ProviderRunDeps,
+  job: Job,
+  { resultPaths }: RemoteBatch,
+): Promise<void> {
+  for (const path of resultPaths) {
+    const running = new Set<Promise<void>>();
+    const failures: unknown[] = [];
+    for await (const line of linesOf(readContent(job.remote, path), LINE_MAX_LENGTH)) {
+      const json = parseObject(line);
+      const result = json && job.api.resultOf(json);
+      if (result === undefined) continue;
+      const work = settleResult(deps, job, result)
+        .catch((cause: unknown) => void failures.push(cause))
+        .finally(() => running.delete(work));
+      running.add(work);
+      if (running.size >= CONCURRENCY) await Promise.race(running);
+      if (failures.length > 0) break;
+    }
+    await Promise.all(running);
+    // The results are read again from the first one, and those that were settled are skipped.
+    if (failures.length > 0) throw failures[0];
+  }
+}
+
+async function settleResult(
+  deps: ProviderRunDeps,
+  job: Job,
+  { customId, outcome }: RemoteResult,
+): Promise<void> {
+  const item = await pendingItem(deps, job, customId);
+  if (item === undefined) return;
+  if (outcome.kind === "none") {
+    // What was canceled, or failed without a reason, is ended with the rest.
+    if (outcome.status === "expired") await expireItems(deps.db, job, item.position);
+    return;
+  }
+  const { status, body } = outcome;
+  const requestId = newRequestId(deps);
+  const text = JSON.stringify(body);
+  if (status >= 200 && status < 300) return settleReply(deps, job, item, { text, json: body });
+  const fault = batchErrorFault(job.remote.credential, job.row.target, { status, text });
+  await endInError(deps.db, job, item, { fault, requestId });
+}
+
+/** Undefined for an item that has ended, and for a custom id that is not of this batch. */
+async function pendingItem(
+  { db }: ProviderRunDeps,
+  job: Job,
+  customId: string,
+): Promise<PendingItem | undefined> {
+  const prefix = customIdPrefix(job);
+  if (!customId.startsWith(prefix)) return undefined;
+  const position = Number(customId.slice(prefix.length));
+  return Number.isSafeInteger(position) ? findPending(db, job.row, position) : undefined;
+}
+
+async function settleReply(
+  deps: ProviderRunDeps,
+  job: Job,
+  item: PendingItem,
+  reply: Parameters<typeof settleBatchReply>[3],
+): Promise<void> {
+  const { batch, row, sealer } = job;
+  const { accountId, keyId, endpoint, headers, createdAt } = batch;
+  const requestId = newRequestId(deps);
+  const key = await deps.findKey(keyId, deps.now());
+  // Without its policy: whatever has changed since, the provider has run and billed the item.
+  const caller = {
+    accountId,
+    keyId,
+    responseStorage: key ? key.responseStorage : NOT_STORED,
+    signsReceipts: key?.signsReceipts === true || key?.policy?.receipts === true,
+  };
+  const text = sealer.open(`request/${item.position}`, item.sealedRequest);
+  const batchItem = toBatchItem(job, item);
+  const call = { endpoint, headers, caller, text, requestId, now: deps.now(), batchItem };
+  const pricing = { target: row.target, pricedAt: createdAt };
+  try {
+    await settleBatchReply(deps.target, itemInput(call), pricing, reply);
+  } catch (error) {
+    if (!(error instanceof Fault) || error.code === "overloaded") throw error;
+    // Only a change of the gateway's models or keys leads here.
+    const { provider } = row.target;
+    deps.log.error("a result of a provider cannot be charged", {
+      batch: batch.id,
+      provider,
+      cause: error,
+    });
+    await endInError(deps.db, job, item, { fault: error, requestId });
+  }
+}
