@@ -424,6 +424,21 @@ describe("the playground", () => {
     await close();
   });
 
+  test("plays generated speech, and shows its price for a character", async () => {
+    const { page, close } = await openPage(`/console/${fixture.account.id}/playground`, DESKTOP);
+    await page.locator("[data-price=model]").getByText("per million tokens").waitFor();
+    await page.getByLabel("Model", { exact: true }).fill("sim/speech");
+    await page.locator("[data-price=model]").getByText("$0.000015 per character").waitFor();
+    expect(await page.getByLabel("API", { exact: true }).inputValue()).toBe("speech");
+    await page.getByLabel("Message").fill("Hello.");
+    await page.getByRole("button", { name: "Run" }).click();
+    const player = page.locator("[data-run=model] [data-images] audio");
+    await player.waitFor();
+    expect(await player.evaluate((shown: HTMLAudioElement) => shown.src)).toStartWith("blob:");
+    await page.locator("[data-run=model] [data-figure=cost]").getByText(/^\$/).waitFor();
+    await close();
+  });
+
   test("shows the cost of a stopped call", async () => {
     const { page, close } = await openPage(`/console/${fixture.account.id}/playground`, DESKTOP);
     await page.getByLabel("Message").fill("[[sim: chunks=100 pace=50]] Go on.");

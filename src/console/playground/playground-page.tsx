@@ -26,6 +26,7 @@ const APIS = [
   ["responses", "Responses"],
   ["messages", "Messages"],
   ["images", "Images"],
+  ["speech", "Speech"],
 ] as const;
 
 const RESULT_FIGURES = [

@@ -47,7 +47,7 @@ export function pageHeaders(policy: PagePolicy = {}): Readonly<Record<string, st
   const formAction = ["'self'", ...(policy.formTargets ?? [])].join(" ");
   return {
     "content-type": "text/html; charset=utf-8",
-    "content-security-policy": `default-src 'none'; style-src 'self';${scriptRules} img-src 'self' data:; form-action ${formAction}; base-uri 'none'; frame-ancestors 'none'`,
+    "content-security-policy": `default-src 'none'; style-src 'self';${scriptRules} img-src 'self' data:; media-src blob:; form-action ${formAction}; base-uri 'none'; frame-ancestors 'none'`,
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",

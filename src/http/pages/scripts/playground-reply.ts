@@ -60,6 +60,14 @@ export function showImage(url: string): HTMLElement {
   return link;
 }
 
+/** Audio that can be played and saved. */
+export function showAudio(audio: Blob): HTMLElement {
+  const player = document.createElement("audio");
+  player.controls = true;
+  player.src = URL.createObjectURL(audio);
+  return player;
+}
+
 interface MarkdownToken {
   readonly type: string;
   tag: string;

@@ -13,6 +13,7 @@ export interface Turn {
 
 export function pathOf(api: string): string {
   if (api === "images") return "/v1/images/generations";
+  if (api === "speech") return "/v1/audio/speech";
   return api === "chat" ? "/v1/chat/completions" : `/v1/${api}`;
 }
 
@@ -44,6 +45,7 @@ export async function requestBody(
   const api = value("api");
   const [text, system, limit] = [value("message"), value("system"), Number(value("max-tokens"))];
   if (api === "images") return { api, body: { model, prompt: text } };
+  if (api === "speech") return { api, body: { model, input: text, voice: "alloy" } };
   const image = await readImage(form);
   const common = {
     model,
@@ -99,6 +101,7 @@ export function codeFor(language: string, baseUrl: string, request: PlaygroundRe
     responses: "responses.create",
     messages: "messages.create",
     images: "images.generate",
+    speech: "audio.speech.create",
   }[request.api];
   const isMessages = request.api === "messages";
   const [client, url] = isMessages ? ["Anthropic", baseUrl] : ["OpenAI", `${baseUrl}/v1`];

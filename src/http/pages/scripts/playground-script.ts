@@ -1,7 +1,14 @@
 // The script of the playground: sends a message to one model or to two side by side, and shows replies, cost, tokens and times.
 
 import { browserScript } from "./browser-script.ts";
-import { imagesOf, readEvents, showImage, showMarkdown, textOf } from "./playground-reply.ts";
+import {
+  imagesOf,
+  readEvents,
+  showAudio,
+  showImage,
+  showMarkdown,
+  textOf,
+} from "./playground-reply.ts";
 import {
   codeFor,
   fieldValue,
@@ -20,6 +27,7 @@ export const PLAYGROUND_SCRIPT_SOURCE = browserScript([
   textOf,
   imagesOf,
   showImage,
+  showAudio,
   showMarkdown,
   readEvents,
   isJson,
@@ -178,22 +186,28 @@ function showPrices(form: HTMLFormElement, models: readonly ListedModel[]): void
     const pricing = models.find((model) => model.id === id)?.pricing;
     const usd = (name: string): string =>
       `$${(Number(pricing?.[name]) * 1e6).toLocaleString("en-US", { maximumFractionDigits: 4 })}`;
+    const units = ["image_generation", "megapixel", "audio_second", "character", "search_unit"];
+    const unit = units.find((name) => pricing?.[name] !== undefined && pricing["prompt"] === "0");
     const text =
       pricing?.["prompt"] === undefined
         ? ""
-        : `${usd("prompt")} input, ${usd("completion")} output per million tokens`;
+        : unit === undefined
+          ? `${usd("prompt")} input, ${usd("completion")} output per million tokens`
+          : `$${String(pricing[unit])} per ${unit.replace("_generation", "").replaceAll("_", " ")}`;
     shown.replaceChildren(text);
   }
 }
 
-/** A model that returns only images is called with the Images API, and no other model is. */
+/** A model that returns only images or audio is called with its own API, and no other model is. */
 function chooseApi(form: HTMLFormElement, models: readonly ListedModel[]): void {
   const api = form.querySelector<HTMLSelectElement>("#api");
   const model = models.find(({ id }) => id === fieldValue(form, "model"));
   if (api === null || model === undefined) return;
   const { output_modalities: returns } = model;
-  const isImageModel = returns.includes("image") && !returns.includes("text");
-  if (isImageModel !== (api.value === "images")) api.value = isImageModel ? "images" : "chat";
+  const isOnly = (kind: string): boolean => returns.includes(kind) && !returns.includes("text");
+  const wanted = isOnly("image") ? "images" : isOnly("audio") ? "speech" : "chat";
+  const isMedia = api.value === "images" || api.value === "speech";
+  if (wanted !== "chat" || isMedia) api.value = wanted;
 }
 
 function showText(form: HTMLFormElement, { element, text }: ModelRun): void {
@@ -280,15 +294,18 @@ async function callModel(
   const requestId = response.headers.get("x-request-id") ?? "";
   showCall(form, run, requestId);
   let failure = "";
-  await readEvents(response, (data, event) => {
-    const text = textOf(event);
-    if (run.text === "" && text !== "") setFigure(run, "first", sinceStart());
-    failure ||= event.error?.message ?? "";
-    run.text += text;
-    if (text !== "") showTextOnFrame(form, run);
-    images?.append(...imagesOf(event).map(showImage));
-    events?.append(`${data}\n`);
-  });
+  const isAudio = response.headers.get("content-type")?.startsWith("audio/") === true;
+  if (isAudio) images?.append(showAudio(await response.blob()));
+  else
+    await readEvents(response, (data, event) => {
+      const text = textOf(event);
+      if (run.text === "" && text !== "") setFigure(run, "first", sinceStart());
+      failure ||= event.error?.message ?? "";
+      run.text += text;
+      if (text !== "") showTextOnFrame(form, run);
+      images?.append(...imagesOf(event).map(showImage));
+      events?.append(`${data}\n`);
+    });
   showText(form, run);
   setFigure(run, "latency", sinceStart());
   await showUsage(run, requestId, key);
