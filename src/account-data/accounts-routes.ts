@@ -7,6 +7,7 @@ import {
   getAccount,
   recordAccountCreated,
   renameAccount,
+  setDataPolicy,
   setReceipts,
 } from "../accounts/accounts.ts";
 import { BudgetsRecord, toBudgetsRecord } from "../accounts/budget-record.ts";
@@ -149,7 +150,7 @@ export interface AccountRouteDeps {
 }
 
 export function accountRoutes(deps: AccountRouteDeps): readonly Route[] {
-  return [createRoute(deps), readRoute(deps), renameRoute(), ...openRouterRoutes(deps.db)];
+  return [createRoute(deps), readRoute(deps), changeRoute(deps), ...openRouterRoutes(deps.db)];
 }
 
 function createRoute(deps: AccountRouteDeps): Route {
@@ -363,14 +364,14 @@ function readRoute(deps: AccountRouteDeps): Route {
   });
 }
 
-function renameRoute(): Route {
+function changeRoute({ keys: { forgetLookUps: onChanged } }: AccountRouteDeps): Route {
   return keyWriteRoute({
     method: "PATCH",
     path: "/v1/account",
     id: "renameAccount",
     scope: "account:write",
     tag: "Accounts",
-    summary: "Set the name of the account, its receipts and the retention of prompts",
+    summary: "Set the name of the account, its data policy, receipts and the retention of prompts",
     description:
       "The name is shown to people in the console, on claim pages and in emails. It does not have to be unique. Only the fields in the request are changed.",
     dialect: "openai",
@@ -382,6 +383,10 @@ function renameRoute(): Route {
         receipts: z.boolean().optional().meta({
           description:
             "true: every call gets a [signed receipt](/docs/quotes-and-receipts), as with `x-postern-receipt: 1`.",
+        }),
+        data_policy: z.string().max(60).nullable().optional().meta({
+          description:
+            "What [providers may do](/docs/data-policy) with the data of all calls: `zdr`, `deny`, `region=us`, separated by commas; null for no rules.",
         }),
         prompt_retention_days: z.int().nullable().optional().meta({
           description:
@@ -400,11 +405,13 @@ function renameRoute(): Route {
     faults: [],
     run: async (tx, { caller, body, clientIp, now }) => {
       const act = keyAct(caller, { clientIp, now });
-      const { name, receipts, prompt_retention_days: days } = body;
+      const { name, receipts, prompt_retention_days: days, data_policy: policy } = body;
       if (name !== undefined) await renameAccount(tx, act, name ?? "");
       if (receipts !== undefined) await setReceipts(tx, act, receipts);
       if (days !== undefined) await changePromptRetention(tx, act, days);
-      return { status: 200, body: toAccountRecord(await getAccount(tx, caller.accountId)) };
+      if (policy !== undefined) await setDataPolicy(tx, act, policy);
+      const account = await getAccount(tx, caller.accountId);
+      return { status: 200, body: toAccountRecord(account), afterCommit: onChanged };
     },
   });
 }

@@ -15,6 +15,9 @@ export const AccountRecord = z
     }),
     origin: z.enum(["agent", "person"]).meta({ description: "Who created the account." }),
     receipts: z.boolean().meta({ description: "Whether every call gets a signed receipt." }),
+    data_policy: z.string().nullable().meta({
+      description: "What providers may do with the data of all calls; null for no rules.",
+    }),
     prompt_retention_days: z.int().nullable().meta({
       description: "Days until logged prompts are deleted; null for the gateway's setting.",
     }),
@@ -29,6 +32,7 @@ export const ACCOUNT_EXAMPLE = {
   claimed_at: null,
   origin: "agent",
   receipts: false,
+  data_policy: null,
   prompt_retention_days: null,
 };
 
@@ -41,6 +45,7 @@ export function toAccountRecord(account: Account): z.infer<typeof AccountRecord>
     claimed_at: timestampOrNull(account.claimedAt),
     origin: account.createdBy === null ? "agent" : "person",
     receipts: account.signsReceipts,
+    data_policy: account.dataPolicy,
     prompt_retention_days: account.promptRetentionDays,
   };
 }

@@ -1,6 +1,7 @@
 // Accounts, which agents create without authentication and people in the console. It owns the table account.
 
 import { type Act, recordAuditEntry } from "../activity/audit.ts";
+import { type DataRules, dataRulesText, parseDataRules } from "../base/data-rules.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import { type Nano, NANO_PER_CREDIT } from "../base/money/money.ts";
@@ -23,6 +24,8 @@ export interface Account {
   readonly signsReceipts: boolean;
   /** Days until logged prompts are deleted; null for the operator's setting. */
   readonly promptRetentionDays: number | null;
+  /** What providers may do with the data of its calls; null for no rules. */
+  readonly dataPolicy: string | null;
 }
 
 export interface NewAccount {
@@ -57,8 +60,9 @@ export async function createAccount(tx: Tx, request: NewAccount): Promise<Accoun
       now,
       reason: "starting credit",
     });
-  const unset = { claimedAt: null, signsReceipts: false, promptRetentionDays: null };
-  return { id, name, email, createdBy, createdAt: now, ...unset };
+  const unset = { claimedAt: null, signsReceipts: false };
+  const settings = { promptRetentionDays: null, dataPolicy: null };
+  return { id, name, email, createdBy, createdAt: now, ...unset, ...settings };
 }
 
 /** Called once the account has its first key, which is the actor if an agent created it. It cannot have a webhook yet. */
@@ -155,6 +159,39 @@ export async function setReceipts(tx: Tx, act: Act, signs: boolean): Promise<voi
   });
 }
 
+/** What providers may do with the data of all calls, such as `zdr, region=eu`; null for no rules. */
+export async function setDataPolicy(tx: Tx, act: Act, typed: string | null): Promise<void> {
+  const { accountId, actor } = act;
+  const rules = parseDataRules(typed ?? "");
+  if (rules === undefined)
+    throw invalid("data_policy", "`data_policy` must be a list of zdr, deny and region=<name>.");
+  await authorize(tx, act, "workspace.rename");
+  const [row] = await tx.lockMany("account", "id", [accountId]);
+  const before = textOrNull(row ?? {}, "data_policy");
+  const isLoosened = loosens(parseDataRules(before ?? "") ?? {}, rules);
+  if (isLoosened && actor.type === "key" && row?.["claimed_at"] !== null)
+    throw new Fault("forbidden", "a key cannot loosen the data policy", {
+      message:
+        "The account is claimed: a key can add rules to `data_policy`, and only people remove or replace one, on the Settings page of the console.",
+      param: "data_policy",
+    });
+  const policy = dataRulesText(rules) || null;
+  if (policy === before) return;
+  await tx.run("update account set data_policy = ? where id = ?", [policy, accountId]);
+  await recordAuditEntry(tx, {
+    ...act,
+    action: "account.data_policy_changed",
+    target: accountId,
+    detail: { data_policy: policy, data_policy_before: before },
+  });
+}
+
+function loosens(before: DataRules, rules: DataRules): boolean {
+  return (["zdr", "data_collection", "region"] as const).some(
+    (rule) => before[rule] !== undefined && before[rule] !== rules[rule],
+  );
+}
+
 /** Whether the usage of its calls is queued for sinks. Processes that know its keys from their cache follow in seconds. */
 export async function setExportsUsage(tx: Tx, accountId: string, exports: boolean): Promise<void> {
   await tx.run("update account set exports_usage = ? where id = ?", [exports ? 1 : 0, accountId]);
@@ -209,5 +246,6 @@ export async function getAccount(reader: Reader, id: string): Promise<Account> {
     claimedAt: integerOrNull(row, "claimed_at"),
     signsReceipts: integer(row, "signs_receipts") === 1,
     promptRetentionDays: integerOrNull(row, "prompt_retention_days"),
+    dataPolicy: textOrNull(row, "data_policy"),
   };
 }

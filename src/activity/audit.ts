@@ -31,6 +31,8 @@ export const AUDIT_ACTIONS = {
   "account.receipts_changed": "Whether every call gets a signed receipt was changed.",
   "account.prompt_retention_changed":
     "How long requests and replies of keys with prompt logging are kept was changed.",
+  "account.data_policy_changed":
+    "What providers may do with the data of the account's calls was changed.",
   "account.claimed": "A person claimed the account.",
   "account.credited": "An operator granted credit.",
   "account.adjusted": "An operator adjusted the balance.",

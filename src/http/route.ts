@@ -2,6 +2,7 @@
 // the tests all derive from it.
 
 import type { z } from "zod";
+import type { DataRules } from "../base/data-rules.ts";
 import type { FaultCode, NextStep } from "../base/fault.ts";
 import type { ResponseStorage } from "../base/response-storage.ts";
 import type { Tx } from "../store/db.ts";
@@ -34,6 +35,8 @@ export interface Caller {
   readonly granted?: ReadonlySet<Scope>;
   /** Set for a request without a key: the caller is its network, which has no account. */
   readonly isAnonymous?: true;
+  /** The account's setting: what providers may do with the data of all its calls. */
+  readonly dataPolicy?: DataRules;
   /** The workspace has a sink: the usage of the call is queued for it. */
   readonly exportsUsage?: true;
   /** When the guardrails of the workspace changed last; absent if it has none. */

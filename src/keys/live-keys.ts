@@ -1,5 +1,6 @@
 // Keys that still work, as the authentication of a request needs them: whose they are and what they may do.
 
+import { dataRulesOf, parseDataRules } from "../base/data-rules.ts";
 import { type ResponseStorage, STORE_MODES } from "../base/response-storage.ts";
 import { parsePolicy } from "../http/key-policy.ts";
 import type { AuthenticatedKey } from "../http/route.ts";
@@ -28,7 +29,7 @@ const PARAMETER = "? || ''";
 
 /** The first key of an unclaimed account acts as its owner: no limit takes a scope from it. */
 const SELECT_LIVE_KEY = `select api_key.id, api_key.hash, api_key.account_id, api_key.expires_at, api_key.limit_nano, api_key.scopes, api_key.policy, api_key.former_until, api_key.credential,
-  response_storage.mode, response_storage.retention_days, account.claimed_at, account.signs_receipts, account.prompt_retention_days, account.exports_usage,
+  response_storage.mode, response_storage.retention_days, account.claimed_at, account.signs_receipts, account.prompt_retention_days, account.exports_usage, account.data_policy,
   (select max(updated_at) from guardrail where guardrail.account_id = api_key.account_id) as guardrails_at,
   case when account.claimed_at is null
     and api_key.id = (select min(id) from api_key first where first.account_id = api_key.account_id) then 1 else 0 end as is_root
@@ -123,6 +124,7 @@ function toLiveKey(row: Row | undefined, now: number): LiveKey | undefined {
   if (expiresAt !== null && expiresAt <= now) return undefined;
   const policy = parsePolicy(row["policy"]);
   const guardrailsAt = integerOrNull(row, "guardrails_at");
+  const dataPolicy = dataRulesOf(parseDataRules(textOrNull(row, "data_policy") ?? ""));
   const retentionDays = integerOrNull(row, "prompt_retention_days");
   const isBounded = row["limit_nano"] !== null || policy !== undefined;
   const hasLimit = isBounded && integer(row, "is_root") === 0;
@@ -142,6 +144,7 @@ function toLiveKey(row: Row | undefined, now: number): LiveKey | undefined {
       : { signsReceipts: true }),
     ...(retentionDays === null ? {} : { promptRetentionDays: retentionDays }),
     ...(integerOrNull(row, "exports_usage") === 1 && { exportsUsage: true as const }),
+    ...(dataPolicy === undefined ? {} : { dataPolicy }),
     ...(guardrailsAt === null ? {} : { guardrailsAt }),
   };
 }

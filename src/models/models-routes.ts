@@ -4,6 +4,7 @@
 
 import { createHash } from "node:crypto";
 import { z } from "zod";
+import type { DataRules } from "../base/data-rules.ts";
 import { invalid } from "../base/fault.ts";
 import { shortName } from "../base/text/suggest.ts";
 import { MINUTE_MS } from "../base/time.ts";
@@ -47,7 +48,9 @@ export interface ModelRoutesDeps extends EndpointRouteDeps {
 export interface CallerAccess {
   /** Providers that the key has provider keys for. */
   readonly ownProviders: ReadonlySet<string>;
-  readonly policy: Pick<KeyPolicy, "models" | "providers" | "dataPolicy"> | undefined;
+  readonly policy: Pick<KeyPolicy, "models" | "providers"> | undefined;
+  /** Of the key and of its workspace. */
+  readonly dataRules: readonly DataRules[];
 }
 
 /** Every price of a list changes on a full half hour, if it changes by the clock. */
@@ -187,18 +190,17 @@ function listRoute(snapshotAt: SnapshotAt, { callerAccess, zdrProviders }: Model
         const models = callableModels(current, access, zdrProviders);
         return { status: 200, body: googleList(models, readGoogleQuery(sources.query)) };
       }
-      const { ownProviders: own, policy } =
-        (await callerAccess({ headers }, "openai", now)) ?? NO_ACCESS;
+      const access = (await callerAccess({ headers }, "openai", now)) ?? NO_ACCESS;
+      const { ownProviders: own, policy, dataRules } = access;
       const isPlain = Object.values(query).every((value) => value === undefined);
       const anthropic = headers.has("anthropic-version");
-      const isUnrestricted =
-        (policy?.models ?? policy?.providers ?? policy?.dataPolicy) === undefined;
+      const isUnrestricted = (policy?.models ?? policy?.providers ?? dataRules[0]) === undefined;
       if (isPlain && !anthropic && own.size === 0 && isUnrestricted)
         return cachedResponse(headers, current.callable.text, current.callable.etag);
       const entries = current.entries
         .filter(
           (entry) =>
-            isAllowed(entry.model, policy, zdrProviders) && matchesQuery(entry, query, own),
+            isAllowed(entry.model, access, zdrProviders) && matchesQuery(entry, query, own),
         )
         .map((entry) => (own.has(entry.model.provider) ? asCallable(entry) : entry));
       const text = listText(entries, query, headers);
@@ -207,19 +209,18 @@ function listRoute(snapshotAt: SnapshotAt, { callerAccess, zdrProviders }: Model
   });
 }
 
-const NO_ACCESS: CallerAccess = { ownProviders: new Set(), policy: undefined };
+const NO_ACCESS: CallerAccess = { ownProviders: new Set(), policy: undefined, dataRules: [] };
 
 /** Calls of other models with this key would be refused. */
 function isAllowed(
   model: Model,
-  policy: CallerAccess["policy"],
+  { policy, dataRules }: CallerAccess,
   zdrProviders: ReadonlySet<string>,
 ): boolean {
-  const rules = policy?.dataPolicy;
   return (
     matchesGlob(policy?.models, model.id) &&
     matchesGlob(policy?.providers, model.provider) &&
-    (rules === undefined || brokenRule(dataPolicyOf(model, zdrProviders), rules) === undefined)
+    dataRules.every((rules) => brokenRule(dataPolicyOf(model, zdrProviders), rules) === undefined)
   );
 }
 
@@ -269,11 +270,12 @@ function getRoute(snapshotAt: SnapshotAt): Route {
 
 function callableModels(
   { entries }: CatalogSnapshot,
-  { ownProviders: own, policy }: CallerAccess = NO_ACCESS,
+  access: CallerAccess = NO_ACCESS,
   zdrProviders: ReadonlySet<string>,
 ): readonly Model[] {
+  const { ownProviders: own } = access;
   return entries
-    .filter((entry) => isAllowed(entry.model, policy, zdrProviders) && matchesQuery(entry, {}, own))
+    .filter((entry) => isAllowed(entry.model, access, zdrProviders) && matchesQuery(entry, {}, own))
     .map(({ model }) => model);
 }
 

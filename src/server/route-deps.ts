@@ -154,6 +154,7 @@ function consoleDeps(
     sinks: { master, allowLoopback: isDevelopment },
     onGuardrailsChanged: keys.forgetLookUps,
     onSinksChanged: keys.forgetLookUps,
+    onSettingsChanged: keys.forgetLookUps,
   };
 }
 
@@ -362,7 +363,9 @@ function modelRouteDeps(
       const raw = findApiKey(sources, dialect);
       const key = raw === undefined ? undefined : await core.keys.find(raw, now, "cache");
       if (key === undefined) return undefined;
-      return { ownProviders: await listCallableProviders(core.db, key), policy: key.policy };
+      const ownProviders = await listCallableProviders(core.db, key);
+      const dataRules = [key.policy?.dataPolicy, key.dataPolicy].filter((one) => one !== undefined);
+      return { ownProviders, policy: key.policy, dataRules };
     },
   };
 }

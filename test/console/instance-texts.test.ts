@@ -57,7 +57,7 @@ test("a page of a gateway that sends no emails does not mention them", () => {
     const pages = [
       consolePage({ title: "Keys", ...view, page: "/keys", main }),
       budgetsPage({ ...view, budgets }),
-      settingsPage({ ...view, signsReceipts: false, promptRetentionDays: null }),
+      settingsPage({ ...view, signsReceipts: false, promptRetentionDays: null, dataPolicy: null }),
       sessionsPage(USER, [], sendsEmails),
     ];
     return pages.map(renderPage);

@@ -16,10 +16,11 @@ const health = () => ({
 });
 const NOTHING_MEASURED = () => undefined;
 const ACCESS: Readonly<Record<string, CallerAccess>> = {
-  "Bearer with-openai": { ownProviders: new Set(["openai"]), policy: undefined },
+  "Bearer with-openai": { ownProviders: new Set(["openai"]), policy: undefined, dataRules: [] },
   "Bearer narrow": {
     ownProviders: new Set(["openai", "anthropic"]),
     policy: { models: ["sim/echo", "openai/*"], providers: ["sim"] },
+    dataRules: [],
   },
 };
 const routes = modelRoutes({

@@ -1842,6 +1842,22 @@ const PROMPT_LOG: readonly Mutation[] = [
     ],
   ),
   ...of(
+    "src/accounts/accounts.ts",
+    ["inference/routing/data-policy"],
+    [
+      [
+        "a key of a claimed account loosens the data policy",
+        'if (isLoosened && actor.type === "key" && row?.["claimed_at"] !== null)',
+        "if (false)",
+      ],
+    ],
+  ),
+  ...of(
+    "src/inference/lifecycle/enforce-data-policy.ts",
+    ["inference/routing/data-policy"],
+    [["the data policy of a workspace is not enforced", '    ["workspace", dataPolicy],\n', ""]],
+  ),
+  ...of(
     "src/sinks/sinks.ts",
     ["sinks/sinks"],
     [

@@ -231,7 +231,7 @@ describe.each(STORE_KINDS)("accounts on %s", (store) => {
       expect(valueAt(response.body, "members")).toEqual([]);
     });
 
-    test("returns only id, name, email, created_at, claimed_at, origin, receipts and retention of prompts of the account", async () => {
+    test("returns only id, name, email, created_at, claimed_at, origin and settings of the account", async () => {
       const { body } = await call(gateway, "GET /v1/account", { key: account.key });
       expect(Object.keys(valueAt(body, "account") as object)).toEqual([
         "id",
@@ -241,6 +241,7 @@ describe.each(STORE_KINDS)("accounts on %s", (store) => {
         "claimed_at",
         "origin",
         "receipts",
+        "data_policy",
         "prompt_retention_days",
       ]);
     });

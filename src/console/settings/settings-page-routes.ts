@@ -3,7 +3,7 @@
 import { z } from "zod";
 import type { AccountDataDeps } from "../../account-data/account-data-routes.ts";
 import { closeAccount, findClosing, reopenAccount } from "../../account-data/closing.ts";
-import { getAccount, renameAccount, setReceipts } from "../../accounts/accounts.ts";
+import { getAccount, renameAccount, setDataPolicy, setReceipts } from "../../accounts/accounts.ts";
 import { invalid } from "../../base/fault.ts";
 import type { Route } from "../../http/route.ts";
 import { setTimeZone } from "../../people/people.ts";
@@ -17,6 +17,7 @@ import { settingsPage } from "./settings-page.tsx";
 
 export interface SettingsPageDeps extends ConsoleReadDeps {
   readonly accountData: AccountDataDeps;
+  readonly onSettingsChanged: () => void;
 }
 
 export function settingsPageRoutes(deps: SettingsPageDeps): readonly Route[] {
@@ -47,11 +48,11 @@ function showRoute(deps: SettingsPageDeps): Route {
 }
 
 async function readSettings({ db }: SettingsPageDeps, account: string) {
-  const [closing, { signsReceipts, promptRetentionDays }] = await Promise.all([
+  const [closing, { signsReceipts, promptRetentionDays, dataPolicy }] = await Promise.all([
     findClosing(db, account),
     getAccount(db, account),
   ]);
-  return { closing, signsReceipts, promptRetentionDays };
+  return { closing, signsReceipts, promptRetentionDays, dataPolicy };
 }
 
 const savedPath = (account: string): string => `${workspacePath(account, "/settings")}?saved=true`;
@@ -60,26 +61,30 @@ function changeRoute(deps: SettingsPageDeps): Route {
   return workspaceForm(deps, {
     path: "/console/{account}/settings",
     id: "renameWorkspace",
-    summary: "Rename a workspace, and set its receipts and the retention of prompts",
+    summary: "Rename a workspace, and set its data policy, receipts and the retention of prompts",
     params: AccountPath,
     body: z.object({
       name: z.string(),
       receipts: z.enum(["asked", "all"]).optional(),
       prompt_retention_days: z.string().max(10).optional(),
+      data_policy: z.string().max(100).optional(),
     }),
     requestExample: { name: "Acme production" },
     permission: "workspace.rename",
-    write: async (tx, { act, body: { name, receipts, prompt_retention_days: days } }) => {
+    write: async (tx, { act, body }) => {
+      const { name, receipts, prompt_retention_days: days, data_policy: policy } = body;
       await renameAccount(tx, act, name);
       if (receipts !== undefined) await setReceipts(tx, act, receipts === "all");
       if (days !== undefined) await changePromptRetention(tx, act, daysOf(days.trim()));
+      if (policy !== undefined) await setDataPolicy(tx, act, policy);
     },
-    done: ({ account }) => savedPath(account),
-    rejected: async ({ view, account, body }, { field, message }) => {
-      const { name, prompt_retention_days: promptDays } = body;
-      const errors =
-        field === "prompt_retention_days" ? { daysError: message } : { nameError: message };
-      const form = { name, promptDays, ...errors };
+    done: ({ account }) => {
+      deps.onSettingsChanged();
+      return savedPath(account);
+    },
+    rejected: async ({ view, account, body }, { field, message: error }) => {
+      const { name, prompt_retention_days: promptDays, data_policy: dataPolicy } = body;
+      const form = { name, promptDays, dataPolicy, field, error };
       return settingsPage({ ...view, ...(await readSettings(deps, account)), form });
     },
   });

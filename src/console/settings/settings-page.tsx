@@ -19,6 +19,7 @@ export interface SettingsPageProps {
   /** Whether every call gets a signed receipt. */
   readonly signsReceipts: boolean;
   readonly promptRetentionDays: number | null;
+  readonly dataPolicy: string | null;
   readonly isSaved?: boolean;
   readonly closing?: Closing | undefined;
   /** What is wrong with the time zone that was sent. */
@@ -28,8 +29,10 @@ export interface SettingsPageProps {
   readonly form?: {
     readonly name: string;
     readonly promptDays: string | undefined;
-    readonly nameError?: string;
-    readonly daysError?: string;
+    readonly dataPolicy: string | undefined;
+    /** The field with the error. */
+    readonly field: string | undefined;
+    readonly error: string;
   };
 }
 
@@ -124,9 +127,11 @@ function ExportCard({ accountId }: { readonly accountId: string }): Child {
 }
 
 function NameForm(props: SettingsPageProps): Child {
-  const { user, workspace, form, signsReceipts, promptRetentionDays } = props;
+  const { user, workspace, form, signsReceipts, promptRetentionDays, dataPolicy } = props;
+  const errorOf = (field: string): string | undefined =>
+    (form?.field ?? "name") === field ? form?.error : undefined;
   return (
-    <Card id="name-title" title="Name, receipts and prompts">
+    <Card id="name-title" title="Name, data policy and prompts">
       <form method="post" action={workspacePath(workspace.accountId, "/settings")}>
         <HiddenFields user={user} fields={{}} />
         <Field
@@ -134,7 +139,7 @@ function NameForm(props: SettingsPageProps): Child {
           name="name"
           label="Workspace name"
           value={form?.name ?? workspace.name ?? ""}
-          error={form?.nameError}
+          error={errorOf("name")}
           maxLength={80}
           hint={`Shown in the console${workspace.sendsEmails ? ", in invitations and in emails" : " and in invitations"}. Leave it empty to show the account id.`}
         />
@@ -149,11 +154,21 @@ function NameForm(props: SettingsPageProps): Child {
           A <a href="/docs/quotes-and-receipts">receipt</a> proves what a call was and what it cost.
         </p>
         <Field
+          id="data-policy"
+          name="data_policy"
+          label="Data policy of providers"
+          value={form?.dataPolicy ?? dataPolicy ?? ""}
+          error={errorOf("data_policy")}
+          placeholder="zdr"
+          maxLength={60}
+          hint="For all calls. zdr: store nothing. deny: no training. region=us."
+        />
+        <Field
           id="prompt-days"
           name="prompt_retention_days"
           label="Days that logged prompts are kept"
           value={form?.promptDays ?? String(promptRetentionDays ?? "")}
-          error={form?.daysError}
+          error={errorOf("prompt_retention_days")}
           inputMode="numeric"
           maxLength={3}
           hint="Of keys with prompt logging. Empty: as long as this gateway allows."

@@ -1,4 +1,4 @@
-// Keeps a call from providers that may do more with its data than the request, its key or the operator allows. Without a provider
+// Keeps a call from providers that may do more with its data than the request, its key, workspace or the operator allows. Without a provider
 // that qualifies, the call is refused before anything is sent.
 
 import { type DataRules, dataRulesOf, type OwnDataPolicy } from "../../base/data-rules.ts";
@@ -20,19 +20,19 @@ export interface DataPolicyDeps {
 }
 
 /** Who set the rules: this decides the error and its next step. */
-type Origin = "request" | "key" | "operator";
+type Origin = "request" | "key" | "workspace" | "operator";
 
 export function keepDataPolicy(
   candidates: Candidates,
   request: Pick<ParsedRequest, "json" | "fees">,
-  { policy }: Caller,
+  caller: Caller,
   deps: DataPolicyDeps,
 ): Candidates {
   const { provider } = request.json;
   // Endpoints without other preferences have these, too.
   if (isObject(provider)) checkDataRules(provider);
   let kept = candidates;
-  for (const [origin, rules] of rulesOf(request, policy, deps))
+  for (const [origin, rules] of rulesOf(request, caller, deps))
     if (rules !== undefined)
       kept = withoutGatewaySearch(keep(kept, { origin, rules }, deps), request, origin);
   return kept;
@@ -40,13 +40,14 @@ export function keepDataPolicy(
 
 function rulesOf(
   { json }: Pick<ParsedRequest, "json">,
-  policy: Caller["policy"],
-  { dataPolicy }: DataPolicyDeps,
+  { policy, dataPolicy }: Caller,
+  { dataPolicy: own }: DataPolicyDeps,
 ): readonly (readonly [Origin, DataRules | undefined])[] {
   return [
     ["request", dataRulesOf(json["provider"])],
     ["key", policy?.dataPolicy],
-    ["operator", dataPolicy.rules],
+    ["workspace", dataPolicy],
+    ["operator", own.rules],
   ];
 }
 
@@ -54,11 +55,11 @@ function rulesOf(
 export function allowsBatch(
   model: Model,
   request: Pick<ParsedRequest, "json">,
-  { policy }: Caller,
+  caller: Caller,
   deps: DataPolicyDeps,
 ): boolean {
   const stored = { ...dataPolicyOf(model), retentionDays: null };
-  return rulesOf(request, policy, deps).every(
+  return rulesOf(request, caller, deps).every(
     ([, rules]) => rules === undefined || brokenRule(stored, rules) === undefined,
   );
 }
@@ -73,7 +74,12 @@ function withoutGatewaySearch(
     ({ model, credential }) => credential.byok || !gatewayToolsOf(request, model).search,
   );
   if (first !== undefined) return [first, ...others];
-  const who = { request: "The request", key: "The key", operator: "This gateway" }[origin];
+  const who = {
+    request: "The request",
+    key: "The key",
+    workspace: "The workspace",
+    operator: "This gateway",
+  }[origin];
   const message = `${who} has a data policy, and the gateway would send the searches for ${candidates[0].model.id} to a search API whose policy is not known here. Remove the web search, or use a model whose provider searches.`;
   throw new Fault("invalid_request", "data policy: web search", { message, param: "tools" });
 }
@@ -112,18 +118,19 @@ function refusal(
   { origin, rules }: Restriction,
   deps: DataPolicyDeps,
 ): Fault {
-  const field = { request: `provider.${rule}`, key: "data_policy", operator: "model" }[origin];
+  const field = origin === "request" ? `provider.${rule}` : "model";
   const allowed = {
     request: `\`provider.${rule}\` asks for a provider that ${MEANINGS[rule]}`,
     key: `The \`data_policy\` of this key allows only providers that ${plural(MEANINGS[rule])}`,
+    workspace: `The \`data_policy\` of this workspace allows only providers that ${plural(MEANINGS[rule])}`,
     operator: `This gateway calls only providers that ${plural(MEANINGS[rule])}`,
   }[origin];
   const message = `${allowed}. ${model.provider} does not say so of ${model.id}, and unknown counts as no. ${qualifying(model, rules, deps)} What each provider says is in GET /v1/models/${model.id}/endpoints.`;
-  return origin === "key"
-    ? new Fault("forbidden", "key policy: data_policy", {
+  return origin === "key" || origin === "workspace"
+    ? new Fault("forbidden", `${origin} policy: data_policy`, {
         message,
-        param: "model",
-        fields: { policy: field },
+        param: field,
+        fields: { policy: "data_policy" },
       })
     : new Fault("invalid_request", `data policy: ${rule}`, { message, param: field });
 }

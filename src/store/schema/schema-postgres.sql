@@ -15,7 +15,8 @@ create table account (
   sso_required_at bigint,
   signs_receipts bigint not null default 0,
   prompt_retention_days bigint,
-  exports_usage bigint not null default 0
+  exports_usage bigint not null default 0,
+  data_policy text
 );
 
 create index account_by_creator on account (created_by);

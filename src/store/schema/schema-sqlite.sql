@@ -19,7 +19,8 @@ create table account (
   sso_required_at bigint, -- since when members must sign in with the workspace's identity provider; null if they need not
   signs_receipts bigint not null default 0, -- 1: every call of its keys gets a signed receipt
   prompt_retention_days bigint, -- days until logged prompts are deleted; null for the operator's setting
-  exports_usage bigint not null default 0 -- 1: the usage of its calls is queued for sinks
+  exports_usage bigint not null default 0, -- 1: the usage of its calls is queued for sinks
+  data_policy text -- what providers may do with the data of its calls: `zdr, region=eu`; null for no rules
 ) without rowid;
 
 create index account_by_creator on account (created_by);

@@ -6,7 +6,8 @@ import * as fc from "fast-check";
 import type { DataRules } from "../../../src/base/data-rules.ts";
 import { brokenRule, dataPolicyOf } from "../../../src/models/data-policy.ts";
 import { DATA_POLICIES } from "../../../src/models/tables/data-policies.ts";
-import { type Json, textAt, valueAt } from "../../spec/api-client.ts";
+import { createUser, makeOwner, visitPage } from "../../billing/console-user.ts";
+import { type Json, listAt, textAt, valueAt } from "../../spec/api-client.ts";
 import {
   type Gateway,
   registerAccount,
@@ -179,6 +180,73 @@ describe.each(STORE_KINDS)("the data policy on %s", async (store) => {
       await response.text();
       expect([wrong, response.status]).toEqual([wrong, 400]);
     }
+  });
+
+  describe("of a workspace", () => {
+    const set = (from: TestAccount, policy: string | null): Promise<Response> =>
+      fetch(`${gateway.url}/v1/account`, {
+        method: "PATCH",
+        headers: from.headers,
+        body: JSON.stringify({ data_policy: policy }),
+      });
+    const modelsOf = async (from: TestAccount): Promise<readonly string[]> => {
+      const response = await fetch(`${gateway.url}/v1/models`, { headers: from.headers });
+      return listAt(await bodyFrom(response), "data").map((model) => String(model["id"]));
+    };
+
+    test.each(STREAMED_APIS)("restricts the calls of all of its keys, over %s", async (api) => {
+      const [own, other] = [await registerAccount(gateway), await registerAccount(gateway)];
+      expect(textAt(await bodyFrom(await set(own, "ZDR, region=us")), "data_policy")).toBe(
+        "zdr, region=us",
+      );
+      const created = await bodyFrom(await keyWith({ name: "child" }, own));
+      const child = { ...own, headers: withKey(created["api_key"]).headers };
+      const before = await simStats(gateway);
+      for (const [stream, caller] of [
+        [false, own],
+        [true, child],
+      ] as const) {
+        const more = { model: "openai/gpt-4.1", stream, max_tokens: 9 };
+        const response = await postCall(gateway, caller, api, bodyOf(api, "hi", more));
+        const body = await bodyFrom(response);
+        expect([response.status, valueAt(body, "error.policy")]).toEqual([403, "data_policy"]);
+        const message = textAt(body, "error.message");
+        expect(message).toContain("The `data_policy` of this workspace allows only providers that");
+        expect(message).toMatch(/qualif/);
+        // A request only adds rules.
+        const looser = { ...more, provider: { zdr: false, data_collection: "allow" } };
+        expect((await postCall(gateway, caller, api, bodyOf(api, "hi", looser))).status).toBe(403);
+      }
+      expect(await simStats(gateway)).toEqual(before);
+      expect(await modelsOf(child)).not.toContain("openai/gpt-4.1");
+      expect(await modelsOf(other)).toContain("openai/gpt-4.1");
+      expect((await set(own, null)).status).toBe(200);
+      expect(await modelsOf(own)).toContain("openai/gpt-4.1");
+    });
+
+    test("is loosened by no key of a claimed account, and refused with other words", async () => {
+      const own = await registerAccount(gateway);
+      expect((await set(own, "everything")).status).toBe(400);
+      expect((await set(own, "region=eu")).status).toBe(200);
+      const owner = await createUser(gateway, `owner of ${own.id}`);
+      await makeOwner(gateway, own.id, owner);
+      for (const looser of [null, "zdr", "region=us", ""])
+        expect([looser, (await set(own, looser)).status]).toEqual([looser, 403]);
+      expect((await set(own, "region=eu, deny")).status).toBe(200);
+      const path = `/console/${own.id}/settings`;
+      const wrong = await visitPage(gateway, path, owner, { name: "Acme", data_policy: "no" });
+      expect(wrong.text).toContain("must be a list of zdr, deny and region");
+      const saved = await visitPage(gateway, path, owner, { name: "Acme", data_policy: "deny" });
+      expect(saved.status).toBe(303);
+      expect((await visitPage(gateway, path, owner)).text).toContain('value="deny"');
+      const audit = await fetch(`${gateway.url}/v1/audit?action=account.data_policy_changed`, {
+        headers: own.headers,
+      });
+      expect(valueAt(await bodyFrom(audit), "data.0.detail")).toEqual({
+        data_policy: "deny",
+        data_policy_before: "deny, region=eu",
+      });
+    });
   });
 
   test("is in the endpoints of a model, with its source, and on its page", async () => {
