@@ -71,7 +71,14 @@ const MEDIA: readonly Mutation[] = [
   ...of(
     "packages/wires/src/relayed/images-endpoint.ts",
     ["inference/lifecycle/relayed-endpoints"],
-    [["an image without pixels is held at nothing", "pixels < 1", "pixels < 0"]],
+    [
+      ["an image without pixels is held at nothing", "pixels < 1", "pixels < 0"],
+      [
+        "a small image is held by its pixels alone",
+        "Math.max(SQUARE_PIXELS, pixelsOf(size))",
+        "pixelsOf(size)",
+      ],
+    ],
   ),
   ...of(
     "src/inference/lifecycle/reply/meter.ts",

@@ -1,6 +1,6 @@
 // Images, rerank and moderation: what is held, charged, recorded, refused and sent.
 
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import * as fc from "fast-check";
@@ -312,6 +312,48 @@ describe.each(STORE_KINDS)("endpoints without a conversation, on %s", (store) =>
         403,
       ]);
     expect((await simStats(gateway)).requests).toBe(sent);
+  });
+
+  test("the hold covers the charge of searches, decisions and completions, whatever their texts", async () => {
+    const text = fc
+      .string({ minLength: 1, maxLength: 300, unit: "binary" })
+      .map((one) => one.replaceAll(/[\ud800-\udfff\0[]/g, "x"));
+    const cases = fc.record({
+      query: text,
+      documents: fc.array(text, { minLength: 1, maxLength: 230 }),
+      model: fc.constantFrom("sim/rerank", "sim/rerank-tokens"),
+      questions: fc.integer({ min: 1, max: 20 }),
+      n: fc.integer({ min: 1, max: 3 }),
+      max_tokens: fc.integer({ min: 1, max: 40 }),
+    });
+    await fc.assert(
+      fc.asyncProperty(cases, async ({ query, documents, model, questions, n, max_tokens }) => {
+        const asked = Array.from({ length: questions }, () => ({ type: "predicate", name: query }));
+        for (const [api, path, body] of [
+          ["rerank", PATHS.rerank, { model, query, documents }],
+          ["decisions", PATHS.decisions, { model: "sim/echo", input: query, questions: asked }],
+          [
+            "completions",
+            PATHS.completions,
+            { model: "sim/echo", prompt: documents.slice(0, 5), n, max_tokens },
+          ],
+        ] as const) {
+          const quoted = await post(gateway, account, `/v1/quote?api=${api}`, body);
+          const { cost_usd_max: most } = (await quoted.json()) as { cost_usd_max: string };
+          const { paid, response } = await call(path, body);
+          expect([api, response.status]).toEqual([api, 200]);
+          expect(Number(paid) / 1e9).toBeLessThanOrEqual(Number(most));
+        }
+      }),
+      { numRuns: 8 },
+    );
+  });
+
+  test("the hold covers a small image, whose tokens are not documented", async () => {
+    const body = { ...IMAGE, size: "256x256", quality: "high" };
+    const quoted = await post(gateway, account, "/v1/quote?api=images", body);
+    const { cost_usd_max: most } = (await quoted.json()) as { cost_usd_max: string };
+    expect(Number((await call(PATHS.images, body)).paid) / 1e9).toBeLessThanOrEqual(Number(most));
   });
 
   test("the hold covers the charge, whatever size, quality and number", async () => {
@@ -853,21 +895,32 @@ describe("a provider's own account", () => {
 describe("a caller that leaves", () => {
   let gate: GatedSimulator;
   let gateway: Gateway;
-  beforeAll(async () => {
+  beforeEach(async () => {
     gate = startGatedSimulator();
     gateway = await startGateway({ env: { SIM_BASE_URL: gate.url } });
   });
-  afterAll(async () => {
+  afterEach(async () => {
     await gateway.stop();
     await gate.stop();
   });
 
-  test("pays for the images that the provider makes", async () => {
+  const ranked = { ...RERANK, documents: DOCUMENTS };
+  test.each<[string, Json]>([
+    [PATHS.images, IMAGE],
+    [PATHS.images, { ...IMAGE, model: "sim/image-each-size", quality: "high" }],
+    [PATHS.images, { ...IMAGE, model: "sim/image-each-pixel", n: 2 }],
+    [PATHS.images, { ...IMAGE, stream: true, partial_images: 2 }],
+    [PATHS.edits, { ...IMAGE, images: [{ image_url: "https://example.com/a.png" }] }],
+    [PATHS.rerank, ranked],
+    [PATHS.rerank, { ...ranked, model: "sim/rerank-tokens" }],
+    [PATHS.decisions, { model: "sim/echo", input: "x", questions: [{ type: "predicate" }] }],
+    [PATHS.completions, { model: "sim/echo", prompt: "Once upon a time" }],
+  ])("pays at %s for what the provider makes, as one that stays: %j", async (path, body) => {
     const account = await registerAccount(gateway);
     await grantCredits(gateway, account, 100n * USD);
     const leaving = new AbortController();
     const { signal } = leaving;
-    const left = post(gateway, { ...account, signal }, PATHS.images, IMAGE).catch(() => "left");
+    const left = post(gateway, { ...account, signal }, path, body).catch(() => "left");
     await waitUntil(
       () => gate.waiting(),
       (count) => count === 1,
@@ -875,11 +928,18 @@ describe("a caller that leaves", () => {
     leaving.abort();
     expect(await left).toBe("left");
     gate.open();
-    const [record] = await waitUntil(
+    await waitUntil(
       () => usageRecordsOf(gateway.server.db, account.id),
       (records) => records.length === 1,
     );
-    expect(Number(record?.["cost_nano"])).toBeGreaterThanOrEqual(1_056 * 2_000);
+    await (await post(gateway, account, path, body)).text();
+    const records = await usageRecordsOf(gateway.server.db, account.id);
+    const [first, second] = records.map((record) => Number(record["cost_nano"]));
+    expect([records[0]?.["outcome"], Number(second) > 0, first]).toEqual([
+      "client_aborted",
+      true,
+      second,
+    ]);
     await expectSettledLedger(gateway.server.db);
   });
 });

@@ -32,6 +32,8 @@ import { INPUT_ONLY, type RelayedContext, type RelayedEndpoint } from "./relayed
 const IMAGES_MAX = 10;
 /** The largest size of GPT Image models, 3840x2160. */
 const PIXELS_MAX = 8_294_400;
+/** A smaller image counts as this: its tokens are not documented. */
+const SQUARE_PIXELS = 1_048_576;
 /** `auto` chooses one of the standard sizes, of which 1536x1024 is the largest. */
 const AUTO_PIXELS = 1_572_864;
 /**
@@ -155,7 +157,8 @@ function outputTokensMax(json: JsonObject): number {
     (typeof quality === "string" ? lookUp(PIXELS_PER_TOKEN, quality) : undefined) ??
     PIXELS_PER_TOKEN["high"] ??
     1;
-  const tokens = Math.ceil(pixelsOf(size) / pixelsPerToken) * (numberIn(json["frame_count"]) ?? 1);
+  const pixels = Math.max(SQUARE_PIXELS, pixelsOf(size));
+  const tokens = Math.ceil(pixels / pixelsPerToken) * (numberIn(json["frame_count"]) ?? 1);
   const partial = (numberIn(json["partial_images"]) ?? 0) * TOKENS_PER_PARTIAL_IMAGE;
   return countImages(json) * (tokens + partial + TEXT_TOKENS_MAX);
 }
