@@ -45,6 +45,8 @@ export {
   type UpstreamWireName,
   WIRE_TRAITS,
 } from "./src/wire-traits.ts";
+/** `WIRE_TRAITS.messages.createCollector?.()` makes the whole reply of a stream. */
+export type { StreamCollector } from "./src/collect/stream-collector.ts";
 /** What a wire throws for a request that it cannot read or write: `error.path`, `error.message`. */
 export { InvalidRequest } from "./src/invalid-request.ts";
 

@@ -35,9 +35,15 @@ export function chatLengthStop(cut: CutStream): string {
     created: last["created"] ?? cut.createdSeconds,
     model: stringIn(last["model"]) ?? cut.model,
   };
-  const { inputTokens, cacheReadTokens, outputTokens, reasoningTokens, costUsd } = cut.usage;
   const choices = [{ index: 0, delta: {}, logprobs: null, finish_reason: "length" }];
-  const usage = {
+  const stop = dataFrame({ ...head, choices, postern: { stopped_by: cut.reason } });
+  const counted = { ...head, choices: [], usage: chatCutUsage(cut.usage) };
+  return `${stop}${cut.showsUsage ? dataFrame(counted) : ""}data: [DONE]\n\n`;
+}
+
+export function chatCutUsage(usage: CutStream["usage"]): JsonObject {
+  const { inputTokens, cacheReadTokens, outputTokens, reasoningTokens, costUsd } = usage;
+  return {
     prompt_tokens: inputTokens,
     completion_tokens: outputTokens,
     total_tokens: inputTokens + outputTokens,
@@ -45,9 +51,6 @@ export function chatLengthStop(cut: CutStream): string {
     completion_tokens_details: { reasoning_tokens: reasoningTokens },
     cost: costUsd,
   };
-  const stop = dataFrame({ ...head, choices, postern: { stopped_by: cut.reason } });
-  const counted = cut.showsUsage ? dataFrame({ ...head, choices: [], usage }) : "";
-  return `${stop}${counted}data: [DONE]\n\n`;
 }
 
 export function messagesLengthStop(cut: CutStream): string {
@@ -101,7 +104,6 @@ export function geminiLengthStop(cut: CutStream): string {
 }
 
 export function responsesLengthStop(cut: CutStream): string {
-  const { inputTokens, cacheReadTokens, outputTokens, reasoningTokens, costUsd } = cut.usage;
   const sequence = lastData(cut.latest)["sequence_number"];
   const response = objectIn(lastData(cut.first)["response"]) ?? {
     id: cut.id,
@@ -114,21 +116,29 @@ export function responsesLengthStop(cut: CutStream): string {
     sequence_number: typeof sequence === "number" ? sequence + 1 : 0,
     response: {
       ...response,
-      status: "incomplete",
-      error: null,
-      incomplete_details: { reason: "max_output_tokens" },
+      ...responsesCutEnd(cut.usage),
       output: cut.items.flatMap(doneItems),
-      usage: {
-        input_tokens: inputTokens,
-        input_tokens_details: { cached_tokens: cacheReadTokens },
-        output_tokens: outputTokens,
-        output_tokens_details: { reasoning_tokens: reasoningTokens },
-        total_tokens: inputTokens + outputTokens,
-        cost: costUsd,
-      },
     },
     postern: { stopped_by: cut.reason },
   });
+}
+
+/** The members of a response that say that it was cut. */
+export function responsesCutEnd(usage: CutStream["usage"]): JsonObject {
+  const { inputTokens, cacheReadTokens, outputTokens, reasoningTokens, costUsd } = usage;
+  return {
+    status: "incomplete",
+    error: null,
+    incomplete_details: { reason: "max_output_tokens" },
+    usage: {
+      input_tokens: inputTokens,
+      input_tokens_details: { cached_tokens: cacheReadTokens },
+      output_tokens: outputTokens,
+      output_tokens_details: { reasoning_tokens: reasoningTokens },
+      total_tokens: inputTokens + outputTokens,
+      cost: costUsd,
+    },
+  };
 }
 
 function doneItems(bytes: Uint8Array): readonly unknown[] {

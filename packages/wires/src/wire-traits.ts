@@ -4,6 +4,10 @@
 import type { OUTBOUND_WIRES } from "./all-wires.ts";
 import type { ApiName } from "./api-traits.ts";
 import type { Abilities } from "./canonical/wire-interfaces.ts";
+import { createChatCollector } from "./collect/collect-chat.ts";
+import { createMessagesCollector } from "./collect/collect-messages.ts";
+import { createResponsesCollector } from "./collect/collect-responses.ts";
+import type { StreamCollector } from "./collect/stream-collector.ts";
 import { GEMINI_TOOL_FIELDS } from "./gemini/gemini-common-form.ts";
 import { operationPath } from "./gemini/request/write-gemini-request.ts";
 import { OUTPUT_TOKENS_MIN } from "./responses/request/responses-fields.ts";
@@ -69,6 +73,8 @@ export interface WireTraits {
   readonly toolName?: RegExp;
   /** Reasoning is on only if the request turns it on. */
   readonly reasonsOnRequest: boolean;
+  /** Makes the whole reply of a stream. Absent: a stream does not tell all of it. */
+  readonly createCollector?: () => StreamCollector;
 }
 
 const DEFAULTS: Omit<WireTraits, "base"> = {
@@ -113,6 +119,7 @@ export const WIRE_TRAITS: Readonly<Record<UpstreamWireName, WireTraits>> = {
     returnsLogprobs: true,
     openaiFields: "common",
     takesCustomTools: ({ openaiFields }) => openaiFields !== false,
+    createCollector: createChatCollector,
     takesFunctions: ({ chatTools }, effort) =>
       chatTools === undefined ||
       effort === "none" ||
@@ -132,9 +139,11 @@ export const WIRE_TRAITS: Readonly<Record<UpstreamWireName, WireTraits>> = {
     sendsCodeRuns: true,
     takesCustomTools: () => true,
     toolLimitField: "max_tool_calls",
+    createCollector: createResponsesCollector,
   },
   messages: {
     ...MESSAGES,
+    createCollector: createMessagesCollector,
     translated: "messages",
     ownerOfItems: "anthropic",
     hasModelInPath: true,
