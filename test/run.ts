@@ -35,6 +35,8 @@ const LONG_FILES: readonly string[] = [
   "inference/lifecycle/media-kills",
   "inference/lifecycle/gateway-search-charges",
   "inference/lifecycle/rolling-bursts",
+  "inference/lifecycle/collected-replies",
+  "inference/lifecycle/killed-raises",
   "inference/streaming/ended-entrances",
   "fuzz/money/money",
   "browser/tasks",

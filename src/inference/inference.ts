@@ -15,7 +15,7 @@ import type { SettledCall } from "./lifecycle/call.ts";
 import type { CountTokensDeps } from "./lifecycle/count-tokens.ts";
 import { createTokenCounts } from "./lifecycle/enforce-key-policy.ts";
 import type { FetchFilesDeps } from "./lifecycle/fetch-files.ts";
-import { createHeldCredit, type HeldCredit } from "./lifecycle/hold/held-credit.ts";
+import { createHeldCredit } from "./lifecycle/hold/held-credit.ts";
 import { holdLifetimeMs, lastAttemptStartMs } from "./lifecycle/hold/hold-lifetime.ts";
 import type { HoldDeps } from "./lifecycle/hold/hold.ts";
 import { createKeyRates, type KeyRates } from "./lifecycle/hold/key-rates.ts";
@@ -34,6 +34,7 @@ import { createCircuitBreaker } from "./routing/circuit-breaker.ts";
 import { createCredentialOrder } from "./routing/credential-order.ts";
 import { recordOutcome } from "./routing/provider-statistics.ts";
 import { createRoutingState, providerHealth } from "./routing/routing.ts";
+import { createRecentOutputs, type RecentOutputs } from "./streaming/recent-outputs.ts";
 import type { RelayDeps, ShutdownSignals } from "./streaming/relay-options.ts";
 import { createSharedTimer } from "./streaming/shared-timer.ts";
 import { createFetchPage } from "./web-search/fetch-page.ts";
@@ -111,8 +112,7 @@ export function createInference(deps: InferenceDeps): Inference {
   const { statistics, sticky } = routing;
   const { trackCall, whenIdle } = createOpenCallCounter();
   const { shutdownSignals, endCalls, forceShutdown } = createShutdownSignals();
-  const { isOpen } = breaker;
-  const { orderCredentials, recordRefusal } = createCredentialOrder({ isOpen, now });
+  const { orderCredentials, recordRefusal } = createCredentialOrder({ ...breaker, now });
   const route = routeDepsOf(deps, { accountAt, orderCredentials, routing });
   const send = { breaker, sendHttp: deps.sendHttp, timeouts, now, recordRefusal };
   const abandonedCalls = createAbandonedCalls(deps.abandonedCallsPerMinute);
@@ -120,7 +120,9 @@ export function createInference(deps: InferenceDeps): Inference {
   const stoppedSessions = createStoppedSessions();
   const heldCredit = createHeldCredit(deps.creditWaitMs);
   const rates = createKeyRates(() => deps.limits().requestsPerMinute);
-  const settle = settleDepsOf(deps, { abandonedCalls, tokenCounts, statistics, heldCredit });
+  const recentOutputs = createRecentOutputs();
+  const measured = { abandonedCalls, tokenCounts, heldCredit, statistics, recentOutputs };
+  const settle = settleDepsOf(deps, measured);
   const relay = relayDepsOf(deps, shutdownSignals);
   const plan = planDepsOf(deps, shutdownSignals);
   const measuredSend = { ...send, recordAttempt: statistics.recordAttempt };
@@ -135,7 +137,7 @@ export function createInference(deps: InferenceDeps): Inference {
     tokenCounts,
     parse: { prepareCall: deps.prepareCall },
     route,
-    hold: holdDepsOf(deps, heldCredit, rates),
+    hold: holdDepsOf(deps, { heldCredit, rates, recentOutputs }),
     roll: { raise: deps.ledger.raise, now, monotonicNow: relay.now, timer: relay.timer },
     files: fetchFilesDepsOf(deps),
     plan,
@@ -213,11 +215,17 @@ function settleDepsOf(
   { ledger, log, now, onSettled }: InferenceDeps,
   {
     statistics,
+    recentOutputs,
     ...counts
   }: Pick<SettleDeps, "abandonedCalls" | "tokenCounts" | "heldCredit"> &
-    Pick<ReturnType<typeof createRoutingState>, "statistics">,
+    Pick<ReturnType<typeof createRoutingState>, "statistics"> & {
+      readonly recentOutputs: RecentOutputs;
+    },
 ): SettleDeps {
-  const record: SettleDeps["recordOutcome"] = (usage, at) => recordOutcome(statistics, usage, at);
+  const record: SettleDeps["recordOutcome"] = (usage, at) => {
+    recordOutcome(statistics, usage, at);
+    if (usage.outcome === "completed") recentOutputs.record(usage.model, usage.outputTokens);
+  };
   return { ledger, log, now, onSettled, recordOutcome: record, ...counts };
 }
 
@@ -233,7 +241,10 @@ function relayDepsOf(deps: InferenceDeps, shutdownSignals: ShutdownSignals): Rel
   };
 }
 
-function holdDepsOf(deps: InferenceDeps, heldCredit: HeldCredit, rates: KeyRates): HoldDeps {
+function holdDepsOf(
+  deps: InferenceDeps,
+  { heldCredit, rates, recentOutputs }: Pick<HoldDeps, "heldCredit" | "rates" | "recentOutputs">,
+): HoldDeps {
   const { ledger, lease, now, limits, isClaimed, findLimitRaiser, freezeOf } = deps;
   const { isSignInDisabled, paymentOptions } = deps;
   return {
@@ -248,6 +259,7 @@ function holdDepsOf(deps: InferenceDeps, heldCredit: HeldCredit, rates: KeyRates
     isClaimed,
     findLimitRaiser,
     heldCredit,
+    recentOutputs,
     countOpenCalls: deps.countOpenCalls,
     isSignInDisabled,
     paymentOptions,

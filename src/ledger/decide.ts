@@ -30,6 +30,8 @@ export interface HoldRequest {
   readonly payingMinimum?: Nano | undefined;
   /** If given, only this part of `amount` is held at first; the call raises its hold as it needs more. */
   readonly upfront?: Nano | undefined;
+  /** If given, these apply if `amount` would not be affordable even without any open call, or left nothing for another one. */
+  readonly onShortage?: { readonly upfront: Nano; readonly minimum: Nano } | undefined;
   readonly now: number;
   readonly expiresAt: number;
   /** Absent for no limit. */
@@ -320,15 +322,14 @@ export function isPayingWallet({ paid }: Pick<Wallet, "paid">): boolean {
   return paid >= PAYING_MIN;
 }
 
-function decideAmount(
-  request: HoldRequest,
-  { wallet, keySpend, key, session }: FoundRows,
-): HoldOutcome {
+function decideAmount(asked: HoldRequest, rows: FoundRows): HoldOutcome {
+  const { wallet, keySpend, key, session } = rows;
   // A free call needs neither a balance nor a limit.
-  if (request.amount === 0n) return { status: "held", amount: 0n };
+  if (asked.amount === 0n) return { status: "held", amount: 0n };
   if (wallet.owed !== undefined) return { status: "frozen", owed: wallet.owed };
   const available = availableOf(wallet);
-  const at = chargeTime(request.now, wallet, keySpend);
+  const at = chargeTime(asked.now, wallet, keySpend);
+  const request = asked.onShortage === undefined ? asked : withShortage(asked, rows, at);
   const keyRemaining = remainingKeyLimit(key, keySpend, at, request.amount);
   const isPaying = isPayingWallet(wallet);
   const minimum = (isPaying ? request.payingMinimum : undefined) ?? request.minimum;
@@ -364,6 +365,19 @@ function decideAmount(
   const budgetRemaining = remainingBudget(budget, { held, at, wanted: remaining });
   const limit = minNano(request.amount, minNano(budgetRemaining, available));
   return grantedHold(request, limit, isPaying);
+}
+
+function withShortage(request: HoldRequest, rows: FoundRows, at: number): HoldRequest {
+  const { onShortage } = request;
+  if (onShortage === undefined) return request;
+  const { wallet, keySpend, key, session } = rows;
+  const wanted = request.amount + onShortage.upfront;
+  const ofKey = remainingKeyLimit(key, { ...keySpend, held: 0n }, at, wanted);
+  const ofSession = remainingSessionLimit(session && { ...session, held: 0n }, ofKey);
+  const ofBudget = remainingBudget(wallet.budget, { held: 0n, at, wanted: ofSession });
+  return minNano(ofBudget, wallet.promo + wallet.paid) >= wanted
+    ? request
+    : { ...request, ...onShortage, payingMinimum: onShortage.minimum };
 }
 
 /** What is held at first. */

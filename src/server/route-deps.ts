@@ -293,12 +293,14 @@ function workspaceCreation({
 
 function quoteDeps(
   db: Db,
-  { infer: { findPreset, route, offers }, countTokens: { freezeOf, isClaimed } }: Inference,
+  { infer, countTokens: { freezeOf, isClaimed } }: Inference,
 ): RouteDeps["inference"]["quote"] {
+  const { findPreset, route, offers, hold } = infer;
   return {
     findPreset,
     route,
     offers,
+    recentOutputs: hold.recentOutputs,
     freezeOf,
     isClaimed,
     affordableOf: (caller, now) => readAffordable(db, caller, now),

@@ -380,6 +380,54 @@ const LEDGER: readonly Mutation[] = [
     ],
   ),
   ...of(
+    "src/inference/lifecycle/reply/collect-whole-reply.ts",
+    ["inference/lifecycle/collected-replies"],
+    [
+      [
+        "output that is not held for is collected",
+        "if (roll !== undefined && !isCovered(roll, tokens)) return addHeldEvent(collection, event, roll);",
+        "",
+      ],
+      [
+        "a reply that was cut is charged more than was held",
+        "const billed = withinHold(call, await chargeCutStream(deps, call, meter));",
+        "const billed = { ...(await chargeCutStream(deps, call, meter)), cost: call.hold.limit * 2n };",
+      ],
+      [
+        "a stream that broke is returned as a whole reply",
+        'if (json === undefined || !isComplete) return brokenStream("incomplete");',
+        'if (json === undefined) return brokenStream("incomplete");',
+      ],
+    ],
+  ),
+  ...of(
+    "src/inference/lifecycle/reply/respond-to-caller.ts",
+    ["inference/lifecycle/collected-replies"],
+    [
+      [
+        "a collected reply is charged beyond its hold",
+        "return { ...charged, ...(await heldCharge(deps.settle, call, charged)) };",
+        "return charged;",
+      ],
+      [
+        "a reply that was cut is replayed as if it were whole",
+        "const isRepeatable = input.idempotent !== undefined && !isCut;",
+        "const isRepeatable = input.idempotent !== undefined;",
+      ],
+    ],
+  ),
+  ...of(
+    "src/inference/streaming/recent-outputs.ts",
+    ["inference/lifecycle/recent-outputs"],
+    [
+      [
+        "the first part of a hold has no upper bound",
+        "return Math.min(FIRST_TOKENS_MAX, Math.max(FIRST_TOKENS_MIN, value));",
+        "return Math.max(FIRST_TOKENS_MIN, value);",
+      ],
+    ],
+  ),
+  ...of(
     "src/inference/metering/image-size.ts",
     ["inference/metering/image-bounds"],
     [

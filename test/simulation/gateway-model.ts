@@ -45,6 +45,7 @@ import { estimateCost } from "../../src/inference/metering/cost-estimate.ts";
 import type { Credential } from "../../src/inference/providers/credentials.ts";
 import { parseRequest } from "../../src/inference/request/parse-request.ts";
 import type { Candidate } from "../../src/inference/routing/candidates.ts";
+import { TRANCHE_TOKENS } from "../../src/inference/streaming/recent-outputs.ts";
 import {
   checkHold,
   type HoldEnd,
@@ -52,7 +53,6 @@ import {
   type RollDeps,
   type RollingHold,
   startRollingHold,
-  TRANCHE_TOKENS,
 } from "../../src/inference/streaming/rolling-hold.ts";
 import type { TransportPlan } from "../../src/inference/translate/transport-plan.ts";
 import type { FailedCandidate } from "../../src/inference/upstream/attempt.ts";
@@ -459,6 +459,7 @@ function lifecycleDepsOf({ ledger, lease, now }: RunningGateway): LifecycleDeps 
       openCallsMax: undefined,
       isClaimed: async () => false,
       heldCredit: NO_WAITING,
+      recentOutputs: { firstTokens: () => TRANCHE_TOKENS },
       countOpenCalls: async () => 0,
       findLimitRaiser: async () => ({ by: "none", canClaim: false }),
       isSignInDisabled: false,
@@ -503,7 +504,8 @@ function openCallOf(
     pricedAt: input.now,
     candidates: [{ candidate: CANDIDATE, estimate }],
     ceiling: undefined,
-    holdsAll: false,
+    // The model of a gateway streams all calls that roll.
+    holdsAll: !isRolling,
     receipt: undefined,
     attempts: [],
     untrack: () => {},

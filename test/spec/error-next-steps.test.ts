@@ -126,7 +126,7 @@ describe.each(STORE_KINDS)("following next on %s", (store) => {
     messages: [{ role: "user", content }],
   });
 
-  const EXPENSIVE = { ...completion, max_tokens: 16_000 };
+  const EXPENSIVE = { ...completion, max_tokens: 16_000, postern: { hold: "full" } };
   const refuseExpensive = async (key: string): Promise<Refusal> => ({
     key,
     sent: EXPENSIVE,
@@ -172,7 +172,7 @@ describe.each(STORE_KINDS)("following next on %s", (store) => {
     },
     key_limit_reached: async () => {
       const key = await createKey(await register(), { limit_usd: 0.001 });
-      return { key, response: await chat(gateway, key, { max_tokens: 16_000 }) };
+      return { key, response: await chat(gateway, key, EXPENSIVE) };
     },
     session_limit_reached: async () => {
       const key = await register();

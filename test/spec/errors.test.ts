@@ -71,7 +71,10 @@ describe.each(STORE_KINDS)("errors on %s", (store) => {
 
   test("402 for an empty balance suggests buying credits", async () => {
     const unfunded = await registerAndSpend();
-    const { status, body } = await chat(gateway, unfunded.key, { max_tokens: 16_000 });
+    const { status, body } = await chat(gateway, unfunded.key, {
+      max_tokens: 16_000,
+      postern: { hold: "full" },
+    });
     expect({ status, code: valueAt(body, "error.code") }).toEqual({
       status: 402,
       code: "insufficient_credits",
@@ -89,7 +92,10 @@ describe.each(STORE_KINDS)("errors on %s", (store) => {
 
   test("402 names an affordable max_tokens that works", async () => {
     const unfunded = await registerAndSpend();
-    const refused = await chat(gateway, unfunded.key, { max_tokens: 16_000 });
+    const refused = await chat(gateway, unfunded.key, {
+      max_tokens: 16_000,
+      postern: { hold: "full" },
+    });
     const affordable = Number(valueAt(refused.body, "error.affordable_max_tokens"));
     expect((await chat(gateway, unfunded.key, { max_tokens: affordable })).status).toBe(200);
   });

@@ -28,7 +28,7 @@ const QuoteRecord = z.object({
   }),
   stream_hold_credits: z.int().meta({
     description:
-      "What a stream holds at first; its hold grows with it. Equal to `hold_credits` where it holds everything.",
+      "What a stream, or a whole reply that is short of credits, holds at first; its hold grows with it. Equal to `hold_credits` where it holds everything.",
   }),
   available_credits: z.int().meta({
     description:

@@ -202,8 +202,12 @@ export interface HeldCall extends Omit<RoutedCall, "candidates"> {
   /** The output limit, if it was lowered to what the balance affords. */
   readonly outputMax: number | undefined;
   readonly plan: TransportPlan;
+  /** The provider is asked for a stream, of which the gateway makes the whole reply that the caller waits for. */
+  readonly isCollected?: boolean;
   /** Set for a stream whose hold does not cover all of its output. */
   roll?: RollingHold;
+  /** The charge of a whole reply that the gateway ended, because no more could be held for it. */
+  cut?: Pick<MeteredReply, "charge" | "cost">;
   /** Set once the response of a stream has ended before its reply: a loop of tools ends with its turn. */
   isAbandoned?: true;
 }

@@ -15,7 +15,7 @@ import type { CallInput, RoutedCall } from "./call.ts";
 import type { DataPolicyDeps } from "./enforce-data-policy.ts";
 import { priceAllowed } from "./enforce-key-policy.ts";
 import { cappedAt, withinCeiling } from "./hold/cost-ceiling.ts";
-import { paidEstimate } from "./hold/hold.ts";
+import { fullEstimate } from "./hold/hold.ts";
 import { parseCall, type ParseDeps } from "./parse-call.ts";
 import { routeCall } from "./route-call.ts";
 
@@ -70,7 +70,7 @@ async function priceItem(deps: EstimateItemDeps, input: CallInput): Promise<Pric
   const ceiling = stated && { ...stated, canShorten: stated.canShorten && canShorten };
   const [first, ...others] = withinCeiling(priceAllowed(routed), ceiling, request.choices);
   const isFree = first.candidate.credential.byok;
-  const full = paidEstimate({ request, holdsAll: true }, first, others).amount;
+  const full = fullEstimate(first, others).amount;
   const amount = isFree ? 0n : cappedAt(full, ceiling);
   return { amount, first, routed, ceiling, isContinued };
 }

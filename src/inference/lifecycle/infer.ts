@@ -25,9 +25,11 @@ import {
 import {
   type AttemptDeps,
   attemptCandidate,
+  type AttemptRequest,
   type CandidateResult,
   type FailedCandidate,
 } from "../upstream/attempt.ts";
+import type { UpstreamReply } from "../upstream/read-upstream-reply.ts";
 import { type AbandonedCalls, rejectIfOftenAbandoned } from "./abandoned-calls.ts";
 import type { CallInput, HeldCall, Hold, OpenCall, ParsedCall } from "./call.ts";
 import { checkInput } from "./check-guardrails.ts";
@@ -44,6 +46,7 @@ import { parseCall, type ParseDeps } from "./parse-call.ts";
 import { attemptRequestFor, planCall, type PlanDeps } from "./plan-call.ts";
 import { wantsReceipt } from "./receipt-request.ts";
 import { endsBill } from "./reply/client-disconnect.ts";
+import { collectReply } from "./reply/collect-whole-reply.ts";
 import { respond, type RespondDeps } from "./reply/respond-to-caller.ts";
 import { routeCall } from "./route-call.ts";
 import { runToolLoop } from "./run-tool-loop.ts";
@@ -201,10 +204,11 @@ async function sendToCandidates(deps: InferDeps, call: OpenCall): Promise<SentCa
     const roll = startRoll(deps, planned);
     let held: HeldCall | undefined = planned;
     while (held !== undefined) {
-      const request = attemptRequestFor(deps.plan, held, remaining[0]);
+      const [next] = remaining;
+      const request = attemptRequestFor(deps.plan, held, next);
       const first = await attemptCandidate(held.candidate, request, call.attempts, deps.send);
       const result = first.ok
-        ? await runToolLoop(deps.tools, held, remaining[0], first.reply)
+        ? await completeReply(deps, { held, next, request }, first.reply)
         : first;
       if (result.ok) return { held, result };
       failed = { held, result: withHoldEnd(result, roll) };
@@ -215,6 +219,23 @@ async function sendToCandidates(deps: InferDeps, call: OpenCall): Promise<SentCa
   }
   if (failed === undefined) throw planFault ?? new Error("a call without a candidate");
   return failed;
+}
+
+interface SentAttempt {
+  readonly held: HeldCall;
+  readonly next: PricedCandidate | undefined;
+  readonly request: AttemptRequest;
+}
+
+/** With the further turns of a call whose tools the gateway runs, or all of a stream that is collected. */
+function completeReply(
+  { tools, respond: { count, now }, send: { timeouts } }: InferDeps,
+  { held, next, request }: SentAttempt,
+  reply: UpstreamReply,
+): CandidateResult | Promise<CandidateResult> {
+  return held.isCollected === true && reply.kind === "stream"
+    ? collectReply({ count, now, timeouts }, held, request, reply)
+    : runToolLoop(tools, held, next, reply);
 }
 
 /** A hold of zero pays only for the caller's own keys, and one that could not be raised not for a dearer fallback. */

@@ -2,7 +2,11 @@
 
 import { Fault } from "../../base/fault.ts";
 import { answeredModelId } from "../../models/catalog.ts";
-import { affordableEstimate, clampedOutputLimit } from "../metering/cost-estimate.ts";
+import {
+  affordableEstimate,
+  clampedOutputLimit,
+  rollingOutputLimit,
+} from "../metering/cost-estimate.ts";
 import { readLossy } from "../request/call-options.ts";
 import { withBeta } from "../request/forwarded-headers.ts";
 import type { PricedCandidate } from "../routing/priced-candidates.ts";
@@ -37,17 +41,19 @@ export function planCall(
 ): HeldCall | Fault {
   const { input, request, statefulCall, catalog, pricedAt, ceiling, receipt } = call;
   const { attempts, untrack, files } = call;
-  const spendable = canRoll(call, { candidate, estimate: fullEstimate }) ? hold.limit : hold.amount;
+  const rolls = rollsFor(call, { candidate, estimate: fullEstimate }, hold);
+  const isCollected = rolls && !request.stream;
+  const spendable = rolls ? hold.limit : hold.amount;
   const estimate = affordableEstimate(fullEstimate, spendable);
   const { toolCallsMax } = estimate;
   const outputMax = candidate.credential.byok
     ? undefined
-    : clampedOutputLimit(estimate, spendable, request.choices);
+    : (rolls ? rollingOutputLimit : clampedOutputLimit)(estimate, spendable, request.choices);
   let sent: CandidateRequest = { request };
   try {
     if (statefulCall !== undefined) sent = statefulCall.requestFor(candidate);
     const plan = planFor({
-      request: sent.request,
+      request: isCollected ? { ...sent.request, stream: true } : sent.request,
       candidate,
       requestId: input.requestId,
       now: input.now,
@@ -62,7 +68,7 @@ export function planCall(
         sendsAnthropicUserId,
         outputMax,
         toolCallsMax,
-        members: sent.members,
+        members: isCollected ? { ...sent.members, stream: "true" } : sent.members,
       },
     });
     return {
@@ -79,12 +85,17 @@ export function planCall(
       estimate,
       hold,
       outputMax,
+      isCollected,
       plan: sent.adaptPlan?.(plan) ?? plan,
     };
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
     return sent.toCallerFault?.(error) ?? error;
   }
+}
+
+function rollsFor(call: OpenCall, priced: PricedCandidate, { isRolling }: Hold): boolean {
+  return isRolling && !priced.candidate.credential.byok && canRoll(call, priced);
 }
 
 export function attemptRequestFor(
@@ -103,9 +114,9 @@ export function attemptRequestFor(
     path: plan.path,
     body: plan.body,
     files: plan.isForm === false ? undefined : input.files,
-    stream: request.stream,
+    stream: request.stream || call.isCollected === true,
     sendsBytes: plan.relayedStream?.sent === "bytes",
-    isStreamOptional: plan.relayedStream !== undefined,
+    isStreamOptional: plan.relayedStream !== undefined || call.isCollected === true,
     // Another key would wait as long for the same provider.
     hasFallback: next !== undefined && !isOtherKeyNext,
     isTranslated: plan.isTranslated,

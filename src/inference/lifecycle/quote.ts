@@ -10,6 +10,7 @@ import { affordableTokens } from "../metering/cost-estimate.ts";
 import { type Api, type ParsedRequest, parseRequest } from "../request/parse-request.ts";
 import { mostExpensive, type PricedCandidates } from "../routing/priced-candidates.ts";
 import type { RoutingDeps } from "../routing/routing.ts";
+import type { RecentOutputs } from "../streaming/recent-outputs.ts";
 import { firstHold } from "../streaming/rolling-hold.ts";
 import type { CallInput } from "./call.ts";
 import type { DataPolicyDeps } from "./enforce-data-policy.ts";
@@ -24,6 +25,7 @@ export interface QuoteDeps extends FreezeDeps {
   readonly findPreset: FindPreset;
   readonly route: RoutingDeps & DataPolicyDeps;
   readonly offers: OfferDeps;
+  readonly recentOutputs: Pick<RecentOutputs, "firstTokens">;
   /** The largest hold that the balance, the key's limit and the budgets cover. */
   readonly affordableOf: (caller: Caller, now: number) => Promise<Nano>;
 }
@@ -62,7 +64,7 @@ export async function quote(deps: QuoteDeps, sent: CallInput): Promise<Quote> {
   const routed = await routeCall(deps.route, { input, request, statefulCall: undefined });
   const candidates = priceAllowed(routed);
   const available = await deps.affordableOf(input.caller, input.now);
-  return toQuote(deps.offers, { input, request, candidates }, available);
+  return toQuote(deps, { input, request, candidates }, available);
 }
 
 /** The same request at several models, in their order. */
@@ -94,7 +96,7 @@ interface QuotedRequest {
 }
 
 function toQuote(
-  offers: OfferDeps,
+  { offers, recentOutputs }: Pick<QuoteDeps, "offers" | "recentOutputs">,
   { input, request, candidates }: QuotedRequest,
   available: Nano,
 ): Quote {
@@ -103,7 +105,10 @@ function toQuote(
   const estimate = byok ? first : mostExpensive(candidates);
   const hold = byok ? 0n : estimate.amount;
   const streamed = { request: { ...request, stream: true }, holdsAll: false };
-  const firstPart = canRoll(streamed, candidates[0]) ? minNano(firstHold(first), hold) : hold;
+  const firstTokens = recentOutputs.firstTokens(candidate.model.id);
+  const firstPart = canRoll(streamed, candidates[0])
+    ? minNano(firstHold(first, firstTokens), hold)
+    : hold;
   const signed = signOffer(offers, { input, request, candidates, estimate, max: hold });
   return {
     object: "quote",

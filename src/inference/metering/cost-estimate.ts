@@ -487,3 +487,14 @@ export function clampedOutputLimit(
   if (held >= estimate.amount) return undefined;
   return Math.floor(affordableTokens(estimate, held) / choices);
 }
+
+/** The same for a call that ends once its hold does: nothing is left free for tokens that no output limit covers. */
+export function rollingOutputLimit(
+  estimate: CostEstimate,
+  held: Nano,
+  choices: number,
+): number | undefined {
+  const { hiddenTokens, outputTokens } = estimate;
+  const affordable = affordableTokens({ ...estimate, hiddenTokens: 0 }, held);
+  return affordable >= outputTokens - hiddenTokens ? undefined : Math.floor(affordable / choices);
+}

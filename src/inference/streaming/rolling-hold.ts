@@ -6,10 +6,9 @@ import { minNano, type Nano } from "../../base/money/money.ts";
 import type { RaiseOutcome, RaiseRequest } from "../../ledger/decide.ts";
 import { affordableOutput, maxCost } from "../../models/price-bound.ts";
 import type { CostEstimate } from "../metering/cost-estimate.ts";
+import { TRANCHE_TOKENS } from "./recent-outputs.ts";
 import type { SharedTimer } from "./shared-timer.ts";
 
-/** Output that a stream holds at first, and by which it raises its hold. Most replies are shorter. */
-export const TRANCHE_TOKENS = 4_096;
 /** Faster than providers generate what has not arrived: reasoning, or text while the client does not read. */
 const UNSEEN_TOKENS_PER_SECOND = 250;
 /** More is held before so few tokens are left: four seconds of such output, for the timer, the commit and the close. */
@@ -55,9 +54,12 @@ export interface RollingHold {
   ended: HoldEnd | undefined;
 }
 
-/** What a stream holds at first for its input and a first part of its output. */
-export function firstHold({ bound, outputTokens, amount }: CostEstimate): Nano {
-  return minNano(maxCost(bound, Math.min(outputTokens, TRANCHE_TOKENS)), amount);
+/** What a call holds at first for its input and so much of its output. */
+export function firstHold(
+  { bound, outputTokens, amount }: CostEstimate,
+  firstTokens: number,
+): Nano {
+  return minNano(maxCost(bound, Math.min(outputTokens, firstTokens)), amount);
 }
 
 export function startRollingHold(deps: RollDeps, call: RollingCall): RollingHold {

@@ -111,6 +111,9 @@ async function holdBalance(): Promise<void> {
   });
 }
 
+/** Otherwise a first part of the output is affordable. */
+const WHOLE_HOLD = { postern: { hold: "full" } };
+
 describe("a call with the caller's provider key", () => {
   test("uses that key first, costs nothing, is metered and recorded, and needs no balance", async () => {
     await start(() => ({ body: OK }));
@@ -215,7 +218,7 @@ describe("a call with the caller's provider key", () => {
       headers: { "retry-after": "60" },
       body: '{"error":{"message":"slow"}}',
     }));
-    const response = await chat({ max_tokens: 100_000 });
+    const response = await chat({ max_tokens: 100_000, ...WHOLE_HOLD });
     expect([response.status, response.headers.get("retry-after")]).toEqual([429, "60"]);
     expect(errorOf(await response.json())).toMatchObject({ code: "rate_limited" });
     expect(new Set(keysUsed())).toEqual(new Set([CALLER_KEY]));
@@ -233,7 +236,7 @@ describe("a call with the caller's provider key", () => {
     await addKey("mistral");
     provider.requests.length = 0;
     const models = [MODEL, "mistral/mistral-small-latest"];
-    const response = await chat({ models, max_tokens: 100_000 });
+    const response = await chat({ models, max_tokens: 100_000, ...WHOLE_HOLD });
     expect(response.status).toBe(200);
     expect(response.headers.get("x-postern-byok")).toBe("true");
     expect(new Set(keysUsed())).toEqual(new Set([CALLER_KEY]));
@@ -246,7 +249,7 @@ describe("a call with the caller's provider key", () => {
     const facilitator = startFacilitator();
     try {
       await start(() => ({ status: 429, body: "{}" }), undefined, facilitator.env);
-      const refused = await chat({ max_tokens: 60_000 });
+      const refused = await chat({ max_tokens: 60_000, ...WHOLE_HOLD });
       expect(refused.status).toBe(429);
       const next = errorOf(await refused.json())["next"] as Json[];
       expect(next.map(({ url }) => url)).toContain("/v1/billing/invoice");
@@ -256,7 +259,9 @@ describe("a call with the caller's provider key", () => {
       const paid = await fetch(`${gateway.url}/v1/chat/completions`, {
         method: "POST",
         headers: { ...account.headers, "payment-signature": header },
-        body: JSON.stringify(bodyOf("chat", "hello", { model: MODEL, max_tokens: 60_000 })),
+        body: JSON.stringify(
+          bodyOf("chat", "hello", { model: MODEL, max_tokens: 60_000, ...WHOLE_HOLD }),
+        ),
       });
       expect([paid.status, paid.headers.get("x-postern-byok")]).toEqual([200, "false"]);
       expect(paid.headers.get("payment-response")).not.toBeNull();

@@ -3,7 +3,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { nanoFromUsd } from "../../../src/base/money/money.ts";
-import { TRANCHE_TOKENS } from "../../../src/inference/streaming/rolling-hold.ts";
+import { TRANCHE_TOKENS } from "../../../src/inference/streaming/recent-outputs.ts";
 import { setBudgets } from "../../../src/ledger/wallet-budgets.ts";
 import claudeCode from "../../clients/requests/claude-code.json" with { type: "json" };
 import {

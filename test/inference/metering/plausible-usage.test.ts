@@ -237,6 +237,16 @@ test("suggests no lower limit if the balance does not cover the reasoning alone"
   expect(error["message"]).not.toContain("Ask for at most");
 });
 
+test.each([64, undefined])(
+  "a stream on little credit has an output limit, although no limit covers the reasoning (%p)",
+  async (max_tokens) => {
+    await open("XAI", completion({ prompt_tokens: 20, completion_tokens: 1 }), 0n);
+    const body = { model: "xai/grok-4.7", stream: true, max_tokens, messages: MESSAGES };
+    await (await send("chat", body)).text();
+    expect(Number(sentBody()["max_tokens"])).toBeGreaterThanOrEqual(max_tokens ?? 256);
+  },
+);
+
 test("a reduced output limit leaves 64,000 tokens for reasoning that the limit does not cover", async () => {
   const details = { completion_tokens_details: { reasoning_tokens: 60_000 } };
   const usage = { prompt_tokens: 20, completion_tokens: 10, total_tokens: 60_030, ...details };

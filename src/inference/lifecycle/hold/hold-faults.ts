@@ -87,8 +87,9 @@ export function heldBy(
   {
     amount,
     upfront = amount,
-    minimum = upfront,
-  }: Pick<HoldRequest, "amount" | "upfront" | "minimum">,
+    onShortage,
+    minimum = onShortage?.minimum ?? upfront,
+  }: Pick<HoldRequest, "amount" | "upfront" | "minimum" | "onShortage">,
 ): Exclude<HoldAttempt, "done"> | undefined {
   if (outcome.status === "insufficient_credits")
     return minimum <= outcome.posted ? "held_by_account" : undefined;

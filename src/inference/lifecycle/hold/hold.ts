@@ -1,7 +1,9 @@
 // Holds credits for a call. One hold covers every candidate that may have to be paid for. A candidate on the caller's
 // provider key needs no credits: a hold of zero checks the key and its limits, and counts the call.
 
+import { API_TRAITS, WIRE_TRAITS } from "@postern/wires";
 import { Fault, reopenStep } from "../../../base/fault.ts";
+import { isSet } from "../../../base/json.ts";
 import { maxNano, minNano, type Nano, nanoFromUsd } from "../../../base/money/money.ts";
 import type { PaymentOptions } from "../../../base/purchase-steps.ts";
 import { rateLimitHeaders } from "../../../http/rate-limit-headers.ts";
@@ -14,7 +16,10 @@ import {
   affordableTokens,
   type CostEstimate,
 } from "../../metering/cost-estimate.ts";
+import type { ParsedRequest } from "../../request/parse-request.ts";
+import type { Candidate } from "../../routing/candidates.ts";
 import { mostExpensive, type PricedCandidate } from "../../routing/priced-candidates.ts";
+import { type RecentOutputs, TRANCHE_TOKENS } from "../../streaming/recent-outputs.ts";
 import { firstHold } from "../../streaming/rolling-hold.ts";
 import type { CallInput, Hold, OpenCall, SettledCall } from "../call.ts";
 import { stopsByClosing } from "../reply/client-disconnect.ts";
@@ -39,6 +44,7 @@ export interface HoldDeps extends FreezeDeps {
   readonly openCallsMax: number | undefined;
   readonly findLimitRaiser: FindLimitRaiser;
   readonly heldCredit: HeldCredit;
+  readonly recentOutputs: Pick<RecentOutputs, "firstTokens">;
   /** Of a key, or of all keys of the account. */
   readonly countOpenCalls: (accountId: string, keyId: string | undefined) => Promise<number>;
   readonly isSignInDisabled: boolean;
@@ -73,7 +79,7 @@ export function ensureHold(
   const isPaid = !priced.candidate.credential.byok;
   if (call.hold !== undefined && (call.hold.isPaid || !isPaid))
     return isPaid && call.hold.isRolling ? raiseFor(deps, call, call.hold, priced) : call.hold;
-  const estimate = isPaid ? paidEstimate(call, priced, remaining) : zeroEstimate(priced);
+  const estimate = isPaid ? paidEstimate(deps, call, { priced, remaining }) : zeroEstimate(priced);
   // Most holds are decided at once, and a promise costs CPU.
   const placed = tryHold(deps, call, estimate, isPaid) ?? placeHold(deps, call, estimate, isPaid);
   if (!isFallback || !(placed instanceof Promise)) return placed;
@@ -105,30 +111,41 @@ function zeroEstimate({ estimate }: PricedCandidate): CostEstimate {
   return { ...estimate, amount: 0n, minimum: undefined, payingMinimum: 0n };
 }
 
-/** What to hold, and, for a hold that rolls, which part of it at first. */
+/** What to hold, and, for a hold that rolls, which part of it at first: of a whole reply only if all of it is too much. */
 interface HoldEstimate extends CostEstimate {
   readonly upfront?: Nano;
+  readonly onShortage?: HoldRequest["onShortage"];
 }
 
 /** Covers this candidate and all later ones on the gateway's accounts. A hold that rolls is raised for a later one. */
-export function paidEstimate(
+function paidEstimate(
+  { recentOutputs }: Pick<HoldDeps, "recentOutputs">,
   call: Pick<OpenCall, "request" | "holdsAll">,
+  { priced, remaining }: Pick<HoldStep, "priced" | "remaining">,
+): HoldEstimate {
+  const full = fullEstimate(priced, remaining);
+  const { estimate } = priced;
+  // Most whole replies are short: the other conditions read the request.
+  const isShort = !call.request.stream && estimate.outputTokens <= TRANCHE_TOKENS;
+  if (isShort || !canRoll(call, priced)) return full;
+  const firstTokens = recentOutputs.firstTokens(priced.candidate.model.id);
+  const upfront = firstHold(estimate, firstTokens);
+  if (upfront >= full.amount) return full;
+  // A model with long replies refuses no call for it.
+  const least = firstHold(estimate, Math.min(firstTokens, TRANCHE_TOKENS));
+  const minimum = minNano(estimate.minimum ?? least, least);
+  return call.request.stream
+    ? { ...full, upfront, minimum, payingMinimum: minimum }
+    : { ...full, onShortage: { upfront, minimum } };
+}
+
+/** That of the most expensive candidate that may have to be paid for. */
+export function fullEstimate(
   priced: PricedCandidate,
   remaining: readonly PricedCandidate[],
-): HoldEstimate {
+): CostEstimate {
   const paid = remaining.filter(({ candidate }) => !candidate.credential.byok);
-  const full = paid.length === 0 ? priced.estimate : mostExpensive([priced, ...paid]);
-  if (!canRoll(call, priced)) return full;
-  const { estimate } = priced;
-  const upfront = firstHold(estimate);
-  if (upfront >= full.amount) return full;
-  const { minimum = upfront } = estimate;
-  return {
-    ...full,
-    upfront,
-    minimum: minNano(minimum, upfront),
-    payingMinimum: minNano(minimum, upfront),
-  };
+  return paid.length === 0 ? priced.estimate : mostExpensive([priced, ...paid]);
 }
 
 /** Whether the hold of a call to this candidate may grow with its reply: closing the stream must end its bill. */
@@ -139,20 +156,40 @@ export function canRoll(
   return (
     !holdsAll &&
     estimate.unlimitedAmount === undefined &&
-    stopsByClosing({ candidate, request, estimate })
+    stopsByClosing({
+      candidate,
+      request,
+      estimate,
+      isCollected: canCollect(request, candidate, estimate),
+    })
   );
 }
 
+/** Whether a whole reply can be had from a stream, of which the gateway makes the same reply. */
+function canCollect(
+  { api, json, stream }: ParsedRequest,
+  { wires }: Candidate,
+  { hiddenTokens }: CostEstimate,
+): boolean {
+  if (stream || !API_TRAITS[api].generates || hiddenTokens > 0) return false;
+  // Each provider has another form of them, which can have more than their sum.
+  const hasLogprobs = LOGPROB_FIELDS.some((field) => isSet(json[field]) && json[field] !== false);
+  return !hasLogprobs && wires.every((wire) => WIRE_TRAITS[wire].createCollector !== undefined);
+}
+
+const LOGPROB_FIELDS = ["logprobs", "top_logprobs", "prompt_logprobs"] as const;
+
 /** A fallback may need more than the candidate before it. If that is not affordable, its output is shortened. */
 async function raiseFor(
-  { ledger, now }: HoldDeps,
+  { ledger, now, recentOutputs }: HoldDeps,
   call: OpenCall,
   hold: Hold,
   priced: PricedCandidate,
 ): Promise<Hold> {
   const { input, ceiling } = call;
   const { estimate } = priced;
-  const needed = canRoll(call, priced) ? firstHold(estimate) : estimate.amount;
+  const firstTokens = recentOutputs.firstTokens(priced.candidate.model.id);
+  const needed = canRoll(call, priced) ? firstHold(estimate, firstTokens) : estimate.amount;
   const amount = minNano(cappedAt(needed, ceiling), hold.limit);
   if (amount <= hold.amount) return hold;
   const { accountId, keyId } = input.caller;
@@ -242,7 +279,9 @@ async function placeHold(
   const payment = { isSignInDisabled, paymentOptions };
   const { rateLimit } = holdRequest;
   const context = { request, ...caller, raiser, isClaimed, ...payment, rateLimit, now };
-  throw holdFault(outcome, estimate, context);
+  const { onShortage } = estimate;
+  const required = onShortage === undefined ? estimate : { ...estimate, ...onShortage };
+  throw holdFault(outcome, required, context);
 }
 
 /** What the hold of a batch has for the call. */
@@ -274,7 +313,7 @@ function heldOf(
   { isPaid, leaseTerm, share }: Pick<Hold, "isPaid" | "leaseTerm"> & { readonly share: Nano },
 ): Hold {
   const { amount, limit, isPaying, burstFullAt: fullAt, leaseId: rowId } = outcome;
-  const isRolling = upfront !== undefined;
+  const isRolling = upfront !== undefined || limit !== undefined;
   // The reply to the commit of a hold may have been lost, and with it the limit.
   const most = isRolling ? (limit ?? wanted) : amount + share;
   const hold: Hold = {
@@ -294,7 +333,7 @@ function heldOf(
 function holdRequestOf(
   deps: HoldDeps,
   { input, hold, ceiling, statefulCall }: OpenCall,
-  { amount, upfront, minimum, payingMinimum }: HoldEstimate,
+  { amount, upfront, onShortage, minimum, payingMinimum }: HoldEstimate,
   share = 0n,
 ): HoldRequest {
   const { accountId, keyId, policy, restrictions } = input.caller;
@@ -309,6 +348,10 @@ function holdRequestOf(
     // What the hold of a batch has for the call is held already.
     amount: maxNano(cappedAt(amount, ceiling) - share, 0n),
     upfront: upfront === undefined ? undefined : cappedAt(upfront, ceiling),
+    onShortage: onShortage && {
+      upfront: cappedAt(onShortage.upfront, ceiling),
+      minimum: cappedAt(onShortage.minimum, ceiling),
+    },
     minimum: minimum === undefined ? undefined : maxNano(cappedAt(minimum, ceiling) - share, 0n),
     payingMinimum:
       payingMinimum === undefined

@@ -24,7 +24,10 @@ import type { Drain, ShutdownSignals } from "../../streaming/relay-options.ts";
 import type { HeldCall } from "../call.ts";
 import type { ProviderCount } from "./count-at-provider.ts";
 
-export type OngoingCall = Pick<HeldCall, "candidate" | "request" | "plan" | "estimate">;
+export type OngoingCall = Pick<
+  HeldCall,
+  "candidate" | "request" | "plan" | "estimate" | "isCollected"
+>;
 
 /** A provider sends its usage right after the reply, or not at all. */
 const USAGE_WAIT_MAX_MS = 30_000;
@@ -35,7 +38,8 @@ const USAGE_WAIT_MAX_MS = 30_000;
  */
 function canHangUp(call: OngoingCall): boolean {
   const { credential, model } = call.candidate;
-  return credential.byok || (encodingOf(model.id) !== undefined && endsBill(call));
+  if (credential.byok) return true;
+  return call.request.stream && encodingOf(model.id) !== undefined && endsBill(call);
 }
 
 /** Whether closing the connection stops the provider's billing, and all output that it bills is relayed. */
@@ -51,9 +55,10 @@ export function stopsByClosing({
   candidate: { credential },
   request,
   estimate,
-}: Pick<OngoingCall, "candidate" | "request" | "estimate">): boolean {
-  if (!credential.provider.stopsBillingOnAbort || !request.stream || request.choices > 1)
-    return false;
+  isCollected = false,
+}: Pick<OngoingCall, "candidate" | "request" | "estimate" | "isCollected">): boolean {
+  const isStream = request.stream || isCollected;
+  if (!credential.provider.stopsBillingOnAbort || !isStream || request.choices > 1) return false;
   // What an image or a recording costs is known at its end only.
   if (API_TRAITS[request.api].relayed !== undefined) return false;
   return !usesProviderTools(request, estimate) && !hasMediaOutput(commonForm(request));

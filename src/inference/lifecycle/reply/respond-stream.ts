@@ -8,6 +8,7 @@ import {
   createSseParser,
   type SseParser,
   createStreamMeter,
+  type CutStream,
   type StreamMeter,
   usageSoFar,
   createAwsFrameParser,
@@ -267,8 +268,8 @@ async function chargeEnd(
 }
 
 /** The provider's stream is closed, so what was relayed is all that it can count. */
-async function chargeCutStream(
-  { count: countDeps, now }: RespondStreamDeps,
+export async function chargeCutStream(
+  { count: countDeps, now }: Pick<RespondStreamDeps, "count" | "now">,
   call: HeldCall,
   meter: StreamMeter,
 ): Promise<BilledCharge> {
@@ -294,11 +295,19 @@ function lengthStopOf(
     id: input.requestId,
     model: candidate.model.id,
     createdSeconds: Math.floor(input.now / SECOND_MS),
-    usage: { ...tokenTotals(charge.usage), costUsd: Number(usdText(cost)) },
+    usage: cutUsageOf({ charge, cost }),
     showsUsage: !hasUsageOption || request.wantsUsage,
-    reason: "budget",
+    reason: CUT_REASON,
   });
   return text === undefined ? undefined : encoder.encode(text);
+}
+
+/** Why a reply was cut, as its caller reads it. */
+export const CUT_REASON = "budget";
+
+/** What a reply that was cut says about its tokens. */
+export function cutUsageOf({ charge, cost }: BilledCharge): CutStream["usage"] {
+  return { ...tokenTotals(charge.usage), costUsd: Number(usdText(cost)) };
 }
 
 function streamHeaders(

@@ -2,19 +2,20 @@
 
 import { Fault } from "../../../base/fault.ts";
 import type { Guard } from "../../../base/guard.ts";
+import { parseObject } from "../../../base/json.ts";
 import { usdText } from "../../../base/money/money.ts";
 import { markCommonHeaders } from "../../../http/response.ts";
-import type { UsageRecord } from "../../../usage/usage.ts";
+import type { Outcome, UsageRecord } from "../../../usage/usage.ts";
 import { RECEIPT_HEADER } from "../../request/call-options.ts";
 import type { StickyRouting } from "../../routing/sticky-routing.ts";
 import type { UpstreamReply } from "../../upstream/read-upstream-reply.ts";
-import { type HeldCall, logsPrompts, type MeteredReply } from "../call.ts";
+import { type CallInput, type HeldCall, logsPrompts, type MeteredReply } from "../call.ts";
 import { checkWholeReply, type WholeReply } from "../check-guardrails.ts";
 import { confirmHold, storeUnavailableFault, suspendedFault } from "../hold/confirm-hold.ts";
-import { settle, sha256, usageRecordOf } from "../settle.ts";
+import { heldCharge, settle, sha256, usageRecordOf } from "../settle.ts";
 import { loggedText, toStoredReply } from "./idempotent-reply.ts";
 import { type ChargedReply, chargeWholeReply, NOTHING_BILLED } from "./meter.ts";
-import { respondStream, type RespondStreamDeps } from "./respond-stream.ts";
+import { CUT_REASON, respondStream, type RespondStreamDeps } from "./respond-stream.ts";
 import { responseHeaders } from "./response-headers.ts";
 
 export interface RespondDeps extends RespondStreamDeps {
@@ -43,7 +44,10 @@ async function respondWhole(
   call: HeldCall,
   reply: WholeReply,
 ): Promise<Response> {
-  const charging = chargeWholeReply(call, reply, deps.now());
+  const charging =
+    call.roll === undefined
+      ? chargeWholeReply(call, reply, deps.now())
+      : chargeCollected(deps, call, reply);
   const charged = charging instanceof Promise ? await charging : charging;
   const guard = call.input.guardrails?.output;
   const checked =
@@ -60,6 +64,18 @@ async function respondWhole(
   if (isDeferred) throw storeUnavailableFault();
   if (isUncovered) throw suspendedFault();
   return markCommonHeaders(new Response(text, { headers }));
+}
+
+/** A reply that was collected from a stream: its hold may have rolled, and may have ended it. */
+async function chargeCollected(
+  deps: RespondDeps,
+  call: HeldCall,
+  reply: WholeReply,
+): Promise<ChargedReply> {
+  const { cut } = call;
+  if (cut !== undefined) return { ...cut, usage: undefined, isUsageMissing: false, isEmpty: false };
+  const charged = await chargeWholeReply(call, reply, deps.now());
+  return { ...charged, ...(await heldCharge(deps.settle, call, charged)) };
 }
 
 interface GuardedReply {
@@ -101,24 +117,36 @@ function meterWholeReply(
 ): MeteredResponse {
   const { input, plan } = call;
   const costUsd = usdText(cost);
-  const { text, dropped, contentType } = plan.writeReply(reply, usage, costUsd);
+  const { text: written, dropped, contentType } = plan.writeReply(reply, usage, costUsd);
+  const isCut = call.cut !== undefined;
+  const text = isCut ? withCutReason(written) : written;
   const headers = responseHeaders(call, reply.headers, dropped);
   headers.set("content-type", contentType ?? "application/json");
   headers.set("x-postern-cost-usd", costUsd);
   const unstored: MeteredReply = {
     charge,
     cost,
-    outcome: isEmpty ? "empty_reply" : input.signal.aborted ? "client_aborted" : "completed",
+    outcome: isCut ? "budget_cut" : outcomeOf(isEmpty, input),
     isUsageMissing,
     status: 200,
     refuseUncovered: true,
     replyLosses: dropped,
   };
   const signed = withReceipt(deps, call, { metered: unstored, text, headers });
-  const stored = input.idempotent === undefined ? undefined : toStoredReply(headers, text);
+  const isRepeatable = input.idempotent !== undefined && !isCut;
+  const stored = isRepeatable ? toStoredReply(headers, text) : undefined;
   const body = input.batchItem === undefined ? undefined : text;
   const logged = logsPrompts(input) ? loggedText(headers, text) : undefined;
   return { metered: { ...signed, stored, body, logged }, text, headers };
+}
+
+function outcomeOf(isEmpty: boolean, { signal }: CallInput): Outcome {
+  if (isEmpty) return "empty_reply";
+  return signal.aborted ? "client_aborted" : "completed";
+}
+
+function withCutReason(text: string): string {
+  return JSON.stringify({ ...parseObject(text), postern: { stopped_by: CUT_REASON } });
 }
 
 /** Adds the receipt to the headers, so a repetition returns it, too. */
