@@ -20,7 +20,7 @@ const { values: args } = parseArgs({
     calls: { type: "string", default: "6000" },
     "warm-up": { type: "string", default: "8000" },
     rounds: { type: "string", default: "7" },
-    /** Of one kind only, with `--cpu-prof` to the folder of the environment variable BENCH_PROFILE. */
+    /** With this number of accounts only. */
     only: { type: "string" },
   },
 });
@@ -28,7 +28,7 @@ const CALLS = Number(args.calls);
 const CONNECTIONS = Number(process.env["BENCH_CONNECTIONS"] ?? 16);
 const SECONDS_MAX = 120;
 /** Longer than the interval of each job that writes what calls left in memory or in a queue. */
-const QUIET_MS = Number(process.env["BENCH_QUIET_MS"] ?? 12_000);
+const QUIET_MS = Number(process.env["BENCH_QUIET_MS"] ?? 36_000);
 const KINDS = ["sqlite", "postgres"] as const;
 const BODY = JSON.stringify({
   model: "sim/tiny",
@@ -86,7 +86,9 @@ async function start(tree: string, kind: Subject["kind"], accounts: number): Pro
   if (settings.DATABASE_URL !== undefined) process.env["DATABASE_URL"] = settings.DATABASE_URL;
   const keys: string[] = [];
   if (accounts === 1) keys.push(await fundedKey(server.url, data, tree));
-  else while (keys.length < accounts) keys.push(await createKey(server.url));
+  while (keys.length < accounts)
+    keys.push(...(await Promise.all(Array.from({ length: 25 }, () => createKey(server.url)))));
+  if (settings.DATABASE_URL !== undefined) await postgres?.analyze(settings.DATABASE_URL);
   delete process.env["DATABASE_URL"];
   return { tree, kind, accounts, server, keys, gateway: [], database: [], calls: 0, failures: 0 };
 }

@@ -9,6 +9,8 @@ export interface BenchPostgres {
   readonly url: string;
   /** Returns the URL of a new, empty database. */
   readonly createDatabase: () => Promise<string>;
+  /** As autovacuum does within a minute: without statistics, PostgreSQL may read whole tables instead of an index. */
+  readonly analyze: (url: string) => Promise<void>;
   readonly stop: () => void;
 }
 
@@ -32,6 +34,11 @@ export async function startPostgres(settings: readonly string[] = []): Promise<B
   return {
     url,
     createDatabase: () => createDatabase(url, `bench_${(databases += 1)}`),
+    analyze: async (database) => {
+      const admin = new SQL(database, { max: 1 });
+      await admin.unsafe("analyze");
+      await admin.close();
+    },
     stop: () => server.stdin.end(),
   };
 }

@@ -6,6 +6,8 @@ import type { KeyHashes } from "./key-hashes.ts";
 import { type LiveKey, readLiveKeysByHash } from "./live-keys.ts";
 
 const CACHE_MS = 5_000;
+/** A key is read again for so long after its last call. */
+const KEPT_MS = 20_000;
 const CACHE_MAX = 50_000;
 
 /** `store` always reads the store, `cache` only what is not cached. */
@@ -31,8 +33,7 @@ interface CachedKey extends LiveKey {
   /** Of the raw key. */
   readonly hash: string;
   readonly staleAt: number;
-  /** Since the last refresh. */
-  isUsed: boolean;
+  usedAt: number;
 }
 
 function isExpired({ expiresAt }: CachedKey, now: number): boolean {
@@ -49,7 +50,7 @@ export function createKeyCache({ db, hashes, noteUse }: KeyCacheDeps): KeyCache 
       return undefined;
     }
     const staleAt = Math.min(now + CACHE_MS, found.formerUntil ?? Infinity);
-    const liveKey = { ...found, hash: hashes.hashOf(raw), staleAt, isUsed: true };
+    const liveKey = { ...found, hash: hashes.hashOf(raw), staleAt, usedAt: now };
     if (cache.size >= CACHE_MAX) cache.clear();
     cache.set(raw, liveKey);
     noteUse(liveKey, now);
@@ -60,7 +61,7 @@ export function createKeyCache({ db, hashes, noteUse }: KeyCacheDeps): KeyCache 
       const cached = source === "cache" ? cache.get(raw) : undefined;
       if (cached === undefined || cached.staleAt <= now || isExpired(cached, now))
         return lookUp(raw, now);
-      cached.isUsed = true;
+      cached.usedAt = now;
       noteUse(cached, now);
       return cached;
     },
@@ -73,20 +74,17 @@ export function createKeyCache({ db, hashes, noteUse }: KeyCacheDeps): KeyCache 
 async function refreshCache(db: Db, cache: Map<string, CachedKey>, now: number): Promise<void> {
   const used: (readonly [raw: string, cached: CachedKey])[] = [];
   for (const [raw, cached] of cache)
-    if (!cached.isUsed) cache.delete(raw);
-    else {
-      cached.isUsed = false;
-      // One that was replaced is looked up by another column.
-      if (cached.formerUntil === undefined) used.push([raw, cached]);
-    }
+    if (cached.usedAt < now - KEPT_MS) cache.delete(raw);
+    // One that was replaced is looked up by another column.
+    else if (cached.formerUntil === undefined) used.push([raw, cached]);
   const hashes = used.map(([, { hash }]) => hash);
   const live = await readLiveKeysByHash(db, hashes, now);
   for (const [raw, cached] of used) {
     // It was changed, or looked up again, in the meantime.
     if (cache.get(raw) !== cached) continue;
     const key = live.get(cached.hash);
-    const { hash, isUsed } = cached;
+    const { hash, usedAt } = cached;
     if (key === undefined) cache.delete(raw);
-    else cache.set(raw, { ...key, hash, staleAt: now + CACHE_MS, isUsed });
+    else cache.set(raw, { ...key, hash, staleAt: now + CACHE_MS, usedAt });
   }
 }

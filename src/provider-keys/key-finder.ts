@@ -83,7 +83,7 @@ export async function refreshCache(
   kek: DerivedKey,
   now: number,
 ): Promise<void> {
-  const used = cache.takeUsed();
+  const used = cache.listUsed(now);
   const accounts = [...new Set(used.map((cacheKey) => cacheKey.slice(0, cacheKey.indexOf(" "))))];
   const found = new Map<string, StoredKey[]>(used.map((cacheKey) => [cacheKey, []]));
   for (let from = 0; from < accounts.length; from += ACCOUNTS_PER_STATEMENT) {

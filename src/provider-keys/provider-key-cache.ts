@@ -18,6 +18,8 @@ export interface StoredKey {
 }
 
 const CACHE_TTL_MS = 5_000;
+/** An entry is read again for so long after its last call. */
+const KEPT_MS = 20_000;
 /** Longer than the key check and the commit of the write. */
 const WRITE_BLOCK_MS = 20_000;
 const ENTRIES_MAX = 50_000;
@@ -27,7 +29,7 @@ type Entry =
       readonly kind: "cached";
       readonly until: number;
       readonly keys: readonly StoredKey[];
-      isUsed: boolean;
+      usedAt: number;
     }
   | { readonly kind: "blocked"; readonly until: number };
 
@@ -43,8 +45,8 @@ export interface ProviderKeyCache {
    * end after it.
    */
   readonly block: (cacheKey: string, now: number) => void;
-  /** The cached entries that were used since it was last called. */
-  readonly takeUsed: () => readonly string[];
+  /** The entries that were used lately, also those that are no longer valid. */
+  readonly listUsed: (now: number) => readonly string[];
   readonly size: () => number;
 }
 
@@ -65,23 +67,20 @@ export function createProviderKeyCache(entriesMax = ENTRIES_MAX): ProviderKeyCac
     get: (cacheKey, now) => {
       const entry = current(cacheKey, now);
       if (entry?.kind !== "cached") return undefined;
-      entry.isUsed = true;
+      entry.usedAt = now;
       return entry;
     },
     set: (cacheKey, keys, now) => {
       if (current(cacheKey, now)?.kind === "blocked") return;
-      put(cacheKey, { kind: "cached", until: now + CACHE_TTL_MS, keys, isUsed: false });
+      const former = entries.get(cacheKey);
+      const usedAt = former?.kind === "cached" ? former.usedAt : now;
+      put(cacheKey, { kind: "cached", until: now + CACHE_TTL_MS, keys, usedAt });
     },
     block: (cacheKey, now) => put(cacheKey, { kind: "blocked", until: now + WRITE_BLOCK_MS }),
-    takeUsed: () => {
-      const used: string[] = [];
-      for (const [cacheKey, entry] of entries)
-        if (entry.kind === "cached" && entry.isUsed) {
-          entry.isUsed = false;
-          used.push(cacheKey);
-        }
-      return used;
-    },
+    listUsed: (now) =>
+      [...entries].flatMap(([cacheKey, entry]) =>
+        entry.kind === "cached" && entry.usedAt >= now - KEPT_MS ? cacheKey : [],
+      ),
     size: () => entries.size,
   };
 }

@@ -86,8 +86,8 @@ export function createJobs(
     ["read blocks and limits", 5 * SECOND_MS, () => readControls(services)],
     ["reload models file", 5 * SECOND_MS, createCatalogReload({ catalog, log, now })],
     ["erase closed accounts", HOUR_MS, () => eraseClosed(db, log, now())],
-    ["roll up usage", 5 * SECOND_MS, () => core.rollupQueue.flush(db, now())],
-    ["roll up usage of ended processes", MINUTE_MS, () => rollUpUsage(db, now() - MINUTE_MS)],
+    ["roll up usage", 5 * SECOND_MS, () => core.rollupQueue.flushIfDue(db, now())],
+    ["roll up usage of ended processes", MINUTE_MS, () => rollUpUsage(db, now() - 2 * MINUTE_MS)],
     ["evaluate service levels", 5 * MINUTE_MS, () => evaluateServiceLevels({ db, log }, now())],
     ["delete expired records", 10 * MINUTE_MS, () => deleteExpired(db, now())],
     ["delete expired prompts", 10 * MINUTE_MS, () => sweepPrompts(db, now())],
@@ -244,8 +244,8 @@ function bufferJobs(
   now: () => number,
 ): readonly Schedule[] {
   return [
-    ["read cached keys", 2 * SECOND_MS, () => keys.refresh(now())],
-    ["read cached provider keys", 2 * SECOND_MS, () => providerKeys.refresh(now())],
+    ["read cached keys", 4 * SECOND_MS, () => keys.refresh(now())],
+    ["read cached provider keys", 4 * SECOND_MS, () => providerKeys.refresh(now())],
     ["write refused calls", 5 * SECOND_MS, refusedCalls.flush],
     ["write last use of keys", 20 * SECOND_MS, keys.flushLastUsed],
     ["write last use of provider keys", 20 * SECOND_MS, providerKeys.flushLastUsed],

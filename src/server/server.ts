@@ -112,7 +112,7 @@ export async function createServer(config: Config, options: ServerOptions): Prom
     },
     idle: inference.whenIdle,
     endCalls: inference.endCalls,
-    close: () => shutdown(services, stopJobs),
+    close: () => shutdown(services, stopJobs, now),
   };
 }
 

@@ -7,9 +7,13 @@ import type { Services } from "./services.ts";
 const USAGE_DRAIN_MS = 5_000;
 
 /** Closes the store even if draining fails: its folder must not stay locked. */
-export async function shutdown(services: Services, stopJobs: () => Promise<void>): Promise<void> {
+export async function shutdown(
+  services: Services,
+  stopJobs: () => Promise<void>,
+  now: () => number,
+): Promise<void> {
   try {
-    await drain(services, stopJobs);
+    await drain(services, stopJobs, now);
   } finally {
     services.core.connectionGuard?.stop();
     services.modelCalls.metrics.stop();
@@ -19,7 +23,7 @@ export async function shutdown(services: Services, stopJobs: () => Promise<void>
 
 async function drain(
   {
-    core: { ledger, keys, refusedCalls, endEpoch },
+    core: { db, ledger, keys, refusedCalls, rollupQueue, endEpoch },
     modelCalls,
     deliveryWorker,
     auditStreamWorker,
@@ -27,6 +31,7 @@ async function drain(
     batchRunner,
   }: Services,
   stopJobs: () => Promise<void>,
+  now: () => number,
 ): Promise<void> {
   const { inference, responses, providerKeys, httpClient, telemetry } = modelCalls;
   responses.abortAll();
@@ -49,6 +54,7 @@ async function drain(
     keys.flushLastUsed(),
     providerKeys.flushLastUsed(),
     refusedCalls.flush(),
+    unlessUnavailable(rollupQueue.flush(db, now())),
     telemetry?.shutdown(),
   ]);
   httpClient.close();

@@ -7,6 +7,7 @@ import { HOUR_MS, MINUTE_MS } from "../../src/base/time.ts";
 import { sumByHour } from "../../src/ledger/call-charges.ts";
 import { type Db, integer } from "../../src/store/db.ts";
 import { insertUsage } from "../../src/usage/insert-usage.ts";
+import type { PendingRow } from "../../src/usage/rollup/pending.ts";
 import { emptyQueue, rollUpUsage } from "../../src/usage/rollup/roll-up.ts";
 import { createRollupQueue, type RollupQueue } from "../../src/usage/rollup/rollup-queue.ts";
 import type { UsageRecord } from "../../src/usage/usage.ts";
@@ -71,6 +72,25 @@ describeEachStore((kind, open) => {
       await store.close();
     });
 
+    test("waits until the sums of many calls are merged, for at most 30 seconds", async () => {
+      const store = await open();
+      const { db } = store;
+      await openAccounts(db);
+      const queue = createRollupQueue();
+      await queue.flush(db, START);
+      await insert(db, queue, [record("acct_0", START)]);
+      await queue.flushIfDue(db, START + 29_999);
+      expect(await callsOf(db, "usage_rollup")).toBe(0);
+      await queue.flushIfDue(db, START + 30_000);
+      expect(await callsOf(db, "usage_rollup where unit = 'hour'")).toBe(1);
+      for (let row = 0; row < 400; row++) queue.add(emptyRow(row));
+      await queue.flushIfDue(db, START + 30_001);
+      await insert(db, queue, [record("acct_0", START)]);
+      await queue.flushIfDue(db, START + 60_000);
+      expect(await callsOf(db, "usage_rollup where unit = 'hour'")).toBe(1);
+      await store.close();
+    });
+
     test("adds many sums in several transactions, of which a later process repeats none", async () => {
       const store = await open();
       const { db } = store;
@@ -118,6 +138,10 @@ describeEachStore((kind, open) => {
     });
   });
 });
+
+function emptyRow(row: number): PendingRow {
+  return { id: `row ${row}`, deltas: [], failures: [], charges: [], credentialHours: [] };
+}
 
 async function openAccounts(db: Db): Promise<void> {
   await db.write(async (tx) => {

@@ -12,12 +12,16 @@ import { mergeDelta, type MergedDeltas } from "./rollup-delta.ts";
 const KEYS_PER_TRANSACTION = 150;
 /** About 10 MB. What comes after it is rolled up from the store. */
 const KEYS_MAX = 15_000;
+/** The sums are written after so many rows, which readers add to the sums, or so much time. */
+const ROWS_MAX = 400;
+const FLUSH_AFTER_MS = 30_000;
 
 export interface RollupQueue {
   /** Call after the commit of the row. */
   readonly add: (row: PendingRow) => void;
   /** Writes the sums. If it fails, the rows stay in the store. */
   readonly flush: (db: Db, now: number) => Promise<void>;
+  readonly flushIfDue: (db: Db, now: number) => Promise<void>;
 }
 
 interface Merged {
@@ -30,6 +34,14 @@ interface Merged {
 export function createRollupQueue(): RollupQueue {
   const empty = (): Merged => ({ ids: [], deltas: new Map(), others: [] });
   let merged = empty();
+  let flushedAt = 0;
+  const flush: RollupQueue["flush"] = async (db, now) => {
+    const { ids, deltas, others } = merged;
+    merged = empty();
+    flushedAt = now;
+    if (ids.length > 0)
+      await write(db, ids, { ...joinPending(others), deltas: [...deltas.values()] }, now);
+  };
   return {
     add: ({ id, deltas, ...others }) => {
       if (merged.deltas.size >= KEYS_MAX) return;
@@ -37,11 +49,10 @@ export function createRollupQueue(): RollupQueue {
       for (const delta of deltas) mergeDelta(merged.deltas, delta);
       merged.others.push({ ...others, deltas: [] });
     },
-    flush: async (db, now) => {
-      const { ids, deltas, others } = merged;
-      merged = empty();
-      if (ids.length > 0)
-        await write(db, ids, { ...joinPending(others), deltas: [...deltas.values()] }, now);
+    flush,
+    flushIfDue: async (db, now) => {
+      const isDue = merged.ids.length >= ROWS_MAX || Math.abs(now - flushedAt) >= FLUSH_AFTER_MS;
+      if (isDue) await flush(db, now);
     },
   };
 }
