@@ -92,7 +92,8 @@ export interface Config extends processes.ProcessConfig, ModelConfig, AgentPayme
   readonly development: boolean;
   readonly store: {
     readonly databaseUrl?: Secret;
-    readonly poolSize: number;
+    /** Absent for the default. */
+    readonly poolSize?: number;
     readonly commit: Durability;
     readonly hasCreditLeases: boolean;
     readonly dataDir: string;
@@ -411,9 +412,11 @@ function buildConfig(
     development,
     store: {
       dataDir: env.POSTERN_DATA_DIR,
-      poolSize: env.POSTERN_DATABASE_POOL_SIZE,
       commit: env.POSTERN_COMMIT,
       hasCreditLeases: env.POSTERN_CREDIT_LEASES === "on",
+      ...(env.POSTERN_DATABASE_POOL_SIZE === undefined
+        ? {}
+        : { poolSize: env.POSTERN_DATABASE_POOL_SIZE }),
       ...(env.DATABASE_URL === undefined ? {} : { databaseUrl: secret(env.DATABASE_URL) }),
     },
     ...(env.POSTERN_SECRET === undefined ? {} : { secret: secret(env.POSTERN_SECRET) }),

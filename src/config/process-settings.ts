@@ -1,7 +1,6 @@
 // Settings of the processes that share one PostgreSQL.
 
 import { z } from "zod";
-import { DEFAULT_POOL_SIZE } from "../store/postgres-pool.ts";
 import { integer } from "./setting-schemas.ts";
 
 const WORKER_PORT_MAX = 65_279;
@@ -26,7 +25,7 @@ export const PROCESS_SETTINGS: Readonly<
   POSTERN_DATABASE_POOL_SIZE: {
     defaultValue: "10",
     description:
-      "Connections that each process opens to PostgreSQL. All processes together must stay below `max_connections` of the server.",
+      "Connections that each process opens to PostgreSQL. By default, several workers of `serve --workers` open 16 together, and each at least 4. All processes together must stay below `max_connections` of the server.",
   },
   POSTERN_WORKER_PORT: {
     defaultValue: "",
@@ -37,7 +36,7 @@ export const PROCESS_SETTINGS: Readonly<
 
 export const PROCESS_ENVIRONMENT = {
   POSTERN_PROCESS_NAME: z.string().min(1).max(200).optional(),
-  POSTERN_DATABASE_POOL_SIZE: integer(POOL_SIZE_MIN, POOL_SIZE_MAX).default(DEFAULT_POOL_SIZE),
+  POSTERN_DATABASE_POOL_SIZE: integer(POOL_SIZE_MIN, POOL_SIZE_MAX).optional(),
   POSTERN_WORKER_PORT: integer(1, WORKER_PORT_MAX).optional(),
 };
 

@@ -10,7 +10,7 @@ import { openSqlite } from "./sqlite.ts";
 export interface StoreSettings {
   readonly databaseUrl?: Secret;
   /** Connections to PostgreSQL; 10 by default. */
-  readonly poolSize?: number;
+  readonly poolSize?: number | undefined;
   /** How much the commits of calls survive; "disk" by default. */
   readonly commit?: Durability;
   readonly dataDir: string;

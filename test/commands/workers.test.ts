@@ -1,6 +1,8 @@
 // `postern serve --workers`: several processes on one port and one PostgreSQL, and their supervisor.
 
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { workerSettings } from "../../src/commands/workers/serve-workers.ts";
+import { readConfig } from "../../src/config/config.ts";
 import { openRawConnection, parseResponses, type RawConnection } from "../http/raw-client.ts";
 import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/free-port.ts";
@@ -27,6 +29,23 @@ beforeAll(async () => {
 });
 afterEach(stopAll);
 afterAll(tempFolder.remove);
+
+test.each([
+  [1, undefined, "10"],
+  [2, undefined, "8"],
+  [4, undefined, "4"],
+  [64, undefined, "4"],
+  [4, "7", "7"],
+])("each of %i workers with the pool size %p opens %p connections", (count, poolSize, expected) => {
+  const env = {
+    DATABASE_URL: "postgres://localhost/postern",
+    ...(poolSize !== undefined && { POSTERN_DATABASE_POOL_SIZE: poolSize }),
+  };
+  const read = readConfig({ env, hostName: "host", providers: [] });
+  if (!read.ok) throw new Error("the settings are invalid");
+  const worker = workerSettings({ worker: 1, count, port: 1 }, read.config, undefined);
+  expect(worker["POSTERN_DATABASE_POOL_SIZE"]).toBe(expected);
+});
 
 describe("postern serve --workers", () => {
   test("spreads connections over the workers, restarts a killed one, and drains", async () => {

@@ -6,12 +6,16 @@ import { createLog, type Log } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
 import { listen } from "../../http/listen.ts";
 import type { DevIdentity } from "../../people/dev-identity.ts";
+import { DEFAULT_POOL_SIZE } from "../../store/postgres-pool.ts";
 import { type CliEnv, EXIT_FAILURE } from "../command.ts";
 import { listenError } from "../listen-address.ts";
 import { onStopSignals } from "../stop-signals.ts";
 import { createSupervisor } from "./supervisor.ts";
 
 const WORKERS_MAX = 256;
+/** Connections to PostgreSQL, unless the settings say otherwise: each costs the server memory, also an idle one. */
+const WORKER_CONNECTIONS = 16;
+const WORKER_CONNECTIONS_MIN = 4;
 /** With it, Linux moves connections that a closing listener has not accepted yet to another one, instead of resetting them. */
 const MIGRATION_SETTING = "/proc/sys/net/ipv4/tcp_migrate_req";
 
@@ -58,7 +62,7 @@ export async function serveWorkers(
     start: (worker, isRestarted) =>
       cli.workers.start(
         ["serve", "--worker", String(worker), ...(isRestarted ? ["--restarted"] : [])],
-        workerSettings(worker, port, config, devIdentity),
+        workerSettings({ worker, count, port }, config, devIdentity),
       ),
   });
   const exit = Promise.withResolvers<number>();
@@ -95,14 +99,19 @@ async function findFreePort({ host, port }: Config): Promise<number> {
 }
 
 /** The settings in which a worker differs from the supervisor. */
-function workerSettings(
-  worker: number,
-  port: number,
+export function workerSettings(
+  {
+    worker,
+    count,
+    port,
+  }: { readonly worker: number; readonly count: number; readonly port: number },
   config: Config,
   devIdentity: DevIdentity | undefined,
 ): Readonly<Record<string, string>> {
   const identity = devIdentity?.settings;
+  const { poolSize = poolSizeOf(count) } = config.store;
   return {
+    POSTERN_DATABASE_POOL_SIZE: String(poolSize),
     POSTERN_PORT: String(port),
     POSTERN_BASE_URL: baseUrlOf(config, port),
     // Stays the same across restarts, so that a restarted worker releases the holds of its predecessor at once.
@@ -116,6 +125,11 @@ function workerSettings(
             identity.clientSecret === undefined ? "" : identity.clientSecret.reveal(),
         }),
   };
+}
+
+function poolSizeOf(workers: number): number {
+  const share = Math.ceil(WORKER_CONNECTIONS / workers);
+  return Math.min(Math.max(share, WORKER_CONNECTIONS_MIN), DEFAULT_POOL_SIZE);
 }
 
 function baseUrlOf({ baseUrl }: Config, port: number): string {
