@@ -24,9 +24,11 @@ interface CallRecordDeps {
   readonly rollupQueue?: RollupQueue;
 }
 
-/** Whether no statement of `writeCallRecords` waits for the reply to another one. */
-export function isWrittenAtOnce({ idempotent, response, item, prompt }: SettledCall): boolean {
-  return [idempotent, response, item, prompt].every((later) => later === undefined);
+/** Whether no statement of `writeCallRecords` waits for the reply to another one: only its usage record is written. */
+export function isWrittenAtOnce(record: SettledCall): boolean {
+  return Object.entries(record).every(
+    ([name, value]) => name === "usage" || value === undefined || value === false,
+  );
 }
 
 /**

@@ -160,8 +160,8 @@ const LEDGER: readonly Mutation[] = [
     [
       [
         "the commit is sent before the reply of an idempotent call is stored",
-        "[idempotent, response, item, prompt]",
-        "[response, item, prompt]",
+        'name === "usage" || value',
+        'name === "usage" || name === "idempotent" || value',
       ],
     ],
   ),
