@@ -1,5 +1,7 @@
 // What a call needs of the guardrails of its workspace: inference asks, the folder guardrails answers.
 
+import type { JsonObject } from "./json.ts";
+
 export type GuardPhase = "input" | "output";
 
 /** A string of a request or reply, and where it is. */
@@ -42,6 +44,8 @@ export interface GuardedCall {
   readonly keyId: string;
   readonly requestId: string;
   readonly api: string;
+  /** Makes a decisions call that the same key pays, and returns its reply. Absent for a count of tokens, which costs nothing. */
+  readonly decide?: ((body: JsonObject) => Promise<JsonObject>) | undefined;
 }
 
 /** The guardrails of a workspace for one phase of a call. Each function throws the fault of a guardrail that denies. */

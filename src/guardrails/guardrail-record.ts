@@ -1,6 +1,7 @@
 // A guardrail as the API has it.
 
 import { z } from "zod";
+import { isSafeText, UNSAFE_TEXT_MESSAGE } from "../base/text/safe-text.ts";
 import { timestamp } from "../http/schemas.ts";
 import type { Guardrail } from "./guardrails.ts";
 import { ENTITIES } from "./patterns.ts";
@@ -35,7 +36,30 @@ const PatternSettings = z.strictObject({
   phases: Phases,
 });
 
-export const GuardrailSettings = z.discriminatedUnion("type", [PatternSettings, HookSettings]);
+const TopicSettings = z.strictObject({
+  type: z.literal("topics"),
+  topics: z
+    .array(z.string().trim().min(1).max(200).refine(isSafeText, UNSAFE_TEXT_MESSAGE))
+    .min(1)
+    .max(10)
+    .meta({ description: "Topics that requests must not be about, such as `legal advice`." }),
+  model: z.string().max(200).optional().meta({
+    description: "The model that decides. Left out, the first that answers decisions.",
+  }),
+  threshold: z.number().min(0.01).max(1).default(0.5).meta({
+    description: "The probability from which a request is denied.",
+  }),
+  on_failure: z.enum(["deny", "allow"]).default("deny").meta({
+    description: "What happens to a call whose check fails.",
+  }),
+  phases: z.array(z.literal("input")).length(1).default(["input"]),
+});
+
+export const GuardrailSettings = z.discriminatedUnion("type", [
+  PatternSettings,
+  HookSettings,
+  TopicSettings,
+]);
 
 export const GuardrailRecord = z
   .object({

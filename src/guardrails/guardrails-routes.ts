@@ -25,6 +25,7 @@ export interface GuardrailRouteDeps {
   readonly db: Db;
   /** In development, a hook may be on the gateway's own machine. */
   readonly allowLoopback: boolean;
+  readonly decisionModels: () => readonly string[];
   /** Other processes notice a change within seconds. */
   readonly onChanged: () => void;
 }
@@ -79,7 +80,8 @@ function getRoute({ db }: GuardrailRouteDeps): Route {
   });
 }
 
-function saveRoute({ allowLoopback, onChanged }: GuardrailRouteDeps): Route {
+function saveRoute(deps: GuardrailRouteDeps): Route {
+  const { allowLoopback, onChanged } = deps;
   return keyWriteRoute({
     ...DOC,
     method: "POST",
@@ -96,7 +98,9 @@ function saveRoute({ allowLoopback, onChanged }: GuardrailRouteDeps): Route {
     faults: ["conflict"],
     run: async (tx, { caller, params: { name }, body: settings, clientIp, now }) => {
       const act = keyAct(caller, { clientIp, now });
-      const guardrail = await saveGuardrail(tx, act, { name, settings, allowLoopback });
+      const decisionModels = deps.decisionModels();
+      const saved = { name, settings, allowLoopback, decisionModels };
+      const guardrail = await saveGuardrail(tx, act, saved);
       return { status: 200, body: toGuardrailRecord(guardrail), afterCommit: onChanged };
     },
   });

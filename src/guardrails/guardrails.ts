@@ -28,7 +28,26 @@ export interface PatternSettings {
   readonly action: "mask" | "deny";
 }
 
-export type GuardrailSettings = HookSettings | PatternSettings;
+/** Asks a decisions model whether a request is about a blocked topic. */
+export interface TopicSettings {
+  readonly type: "topics";
+  /** Only `input`: each check is a call that is charged. */
+  readonly phases: readonly GuardPhase[];
+  readonly topics: readonly string[];
+  readonly model: string;
+  /** The probability from which a request is denied. */
+  readonly threshold: number;
+  /** What happens to a call whose check fails. */
+  readonly on_failure: "deny" | "allow";
+}
+
+export type GuardrailSettings = HookSettings | PatternSettings | TopicSettings;
+
+/** Before its model is chosen. */
+type NewSettings =
+  | HookSettings
+  | PatternSettings
+  | (Omit<TopicSettings, "model"> & { readonly model?: string | undefined });
 
 export interface Guardrail {
   readonly name: string;
@@ -39,16 +58,18 @@ export interface Guardrail {
 
 export interface NewGuardrail {
   readonly name: string;
-  readonly settings: GuardrailSettings;
+  readonly settings: NewSettings;
   /** In development, a hook may be on the gateway's own machine. */
   readonly allowLoopback: boolean;
+  /** The models that answer decisions now. */
+  readonly decisionModels: readonly string[];
 }
 
 /** Creates the guardrail, or replaces its settings. */
 export async function saveGuardrail(
   tx: Tx,
   act: Act,
-  { name, settings, allowLoopback }: NewGuardrail,
+  { name, settings, allowLoopback, decisionModels }: NewGuardrail,
 ): Promise<Guardrail> {
   const { accountId, now } = act;
   await authorize(tx, act, "guardrails.change");
@@ -57,7 +78,10 @@ export async function saveGuardrail(
   const existing = await listGuardrails(tx, accountId);
   const others = existing.filter((other) => other.name !== name);
   assertBelowLimits(others, settings);
-  const checked = withCheckedUrl(settings, allowLoopback);
+  const checked =
+    settings.type === "topics"
+      ? { ...settings, model: decisionModelOf(settings.model, decisionModels) }
+      : withCheckedUrl(settings, allowLoopback);
   const createdAt = existing.find((one) => one.name === name)?.createdAt ?? now;
   await tx.run(
     `insert into guardrail (account_id, name, created_at, updated_at, settings) values (?, ?, ?, ?, ?)
@@ -73,7 +97,7 @@ export async function saveGuardrail(
   return { name, createdAt, updatedAt: now, settings: checked };
 }
 
-function assertBelowLimits(others: readonly Guardrail[], { type }: GuardrailSettings): void {
+function assertBelowLimits(others: readonly Guardrail[], { type }: NewSettings): void {
   const hooks = others.filter(({ settings }) => settings.type === "hook").length;
   if (type === "hook" && hooks >= HOOKS_MAX) throw tooMany(`${HOOKS_MAX} hooks`);
   if (others.length >= GUARDRAILS_MAX) throw tooMany(`${GUARDRAILS_MAX} guardrails`);
@@ -86,7 +110,23 @@ function tooMany(most: string): Fault {
   });
 }
 
-function withCheckedUrl(settings: GuardrailSettings, allowLoopback: boolean): GuardrailSettings {
+function decisionModelOf(wanted: string | undefined, models: readonly string[]): string {
+  const [first] = models;
+  if (first === undefined)
+    throw new Fault("conflict", "no decisions model", {
+      message:
+        "No model of this gateway answers decisions, so it cannot check topics. Use a guardrail of the type `hook` instead, or ask the operator to add a provider of decisions.",
+      param: "type",
+    });
+  if (wanted === undefined) return first;
+  if (models.includes(wanted)) return wanted;
+  throw invalid("model", `\`model\` must be a model that answers decisions: ${models.join(", ")}.`);
+}
+
+function withCheckedUrl(
+  settings: HookSettings | PatternSettings,
+  allowLoopback: boolean,
+): GuardrailSettings {
   if (settings.type !== "hook") return settings;
   const endpoint = parseEndpoint(settings.url, allowLoopback);
   if (typeof endpoint === "string") throw invalid("url", `\`url\` ${endpoint}.`);
@@ -95,6 +135,10 @@ function withCheckedUrl(settings: GuardrailSettings, allowLoopback: boolean): Gu
 
 /** Of a URL only its host: the path or the query can contain a secret of the endpoint. */
 function auditDetail(settings: GuardrailSettings) {
+  if (settings.type === "topics") {
+    const { type, topics, model, threshold, on_failure } = settings;
+    return { type, topics, model, threshold, on_failure };
+  }
   return settings.type === "hook"
     ? {
         type: settings.type,
@@ -133,7 +177,7 @@ export async function getGuardrail(
   return toGuardrail(row);
 }
 
-/** In the order in which calls meet them: patterns before hooks, so that a hook gets the masked text; then the oldest first. */
+/** In the order in which calls meet them: patterns first, so that a decisions model or a hook gets the masked text; then the oldest first. */
 export async function listGuardrails(
   reader: Reader,
   accountId: string,
@@ -143,11 +187,9 @@ export async function listGuardrails(
     [accountId],
   );
   const guardrails = rows.map(toGuardrail);
-  const [patterns, hooks] = [
-    guardrails.filter(({ settings }) => settings.type === "patterns"),
-    guardrails.filter(({ settings }) => settings.type === "hook"),
-  ];
-  return [...patterns, ...hooks];
+  return (["patterns", "topics", "hook"] as const).flatMap((type) =>
+    guardrails.filter(({ settings }) => settings.type === type),
+  );
 }
 
 function noSuchGuardrail(name: string): Fault {

@@ -1,6 +1,5 @@
 // Runs the guardrails of a workspace on the texts of a call, in order: each one checks the output of the one before it.
 
-import { Fault } from "../base/fault.ts";
 import {
   applyEdits,
   type Guard,
@@ -14,6 +13,8 @@ import {
 } from "../base/guard.ts";
 import type { Db } from "../store/db.ts";
 import { callHook, type CallHookDeps, type HookRequest } from "./call-hook.ts";
+import { checkTopics, type Named, type Note } from "./check-topics.ts";
+import { deniedFault } from "./denied-fault.ts";
 import {
   type Guardrail,
   type HookSettings,
@@ -59,20 +60,15 @@ function guardOf(opened: OpenedGuard): Guard {
         const checked =
           settings.type === "patterns"
             ? checkPatterns(opened, { name, settings }, current, note)
-            : await runHook(opened, { name, settings }, { texts: current }, note);
+            : settings.type === "topics"
+              ? await checkTopics(opened.call, { name, settings }, current, note)
+              : await runHook(opened, { name, settings }, { texts: current }, note);
         current = current.map(({ path }, index) => ({ path, text: checked[index] ?? "" }));
       }
       return current.map(({ text }) => text);
     },
     checkPart: (part) => checkPart(opened, part),
   };
-}
-
-type Note = (action: GuardrailCheck["action"]) => void;
-
-interface Named<Settings> {
-  readonly name: string;
-  readonly settings: Settings;
 }
 
 function checkPatterns(
@@ -195,14 +191,3 @@ const ACTIONS: readonly GuardrailCheck["action"][] = [
   "failed",
   "denied",
 ];
-
-function deniedFault(name: string, phase: GuardPhase, reason: string): Fault {
-  const what = phase === "input" ? "request" : "reply";
-  const why = reason === "" ? "" : `: ${reason}`;
-  return new Fault("guardrail_denied", `guardrail ${name} denied the ${what}`, {
-    message:
-      phase === "input"
-        ? `The guardrail "${name}" of this workspace denied this request${why}. Nothing was charged. Change the request, or ask the owner of the workspace about the guardrail.`
-        : `The guardrail "${name}" of this workspace denied the reply to this request${why}. The call was charged, because the model has answered. Change the request, or ask the owner of the workspace about the guardrail.`,
-  });
-}

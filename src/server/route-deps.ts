@@ -78,6 +78,7 @@ export function createRouteDeps(
     guardrails: {
       db,
       allowLoopback: config.development,
+      decisionModels: () => decisionModels(services),
       onChanged: keys.forgetLookUps,
     },
     webhooks: { db, webhooks },
@@ -151,6 +152,7 @@ function consoleDeps(
     isDevelopment,
     snippets: { baseUrl, model: exampleModelOf(config) },
     callableModels: () => callableModels(services),
+    decisionModels: () => decisionModels(services),
     sinks: { master, allowLoopback: isDevelopment },
     onGuardrailsChanged: keys.forgetLookUps,
     onSinksChanged: keys.forgetLookUps,
@@ -305,6 +307,19 @@ function quoteDeps(
     isClaimed,
     affordableOf: (caller, now) => readAffordable(db, caller, now),
   };
+}
+
+/** As a request names them. */
+function decisionModels({
+  core: { catalog },
+  modelCalls: { inference },
+}: Services): readonly string[] {
+  return catalog
+    .current()
+    .models.filter(
+      ({ provider, wires }) => inference.isAvailable(provider) && wires.includes("decisions"),
+    )
+    .map(({ id }) => id);
 }
 
 function callableModels({

@@ -315,6 +315,31 @@ for (const store of STORE_KINDS) {
       }
     });
 
+    test("are logged and exported as other calls of their key", async () => {
+      await fund();
+      const post = async (path: string, body: Json): Promise<Json> => {
+        const init = { method: "POST", headers: owner.headers, body: JSON.stringify(body) };
+        // Safe because these routes respond with objects.
+        return (await (await fetch(`${gateway.url}${path}`, init)).json()) as Json;
+      };
+      await post("/v1/sinks/closed", { type: "otlp", url: "http://127.0.0.1:9/v1/traces" });
+      const { api_key: key } = await post("/v1/keys", { name: "logged", prompt_logging: true });
+      const headers = { ...owner.headers, authorization: `Bearer ${String(key)}` };
+      const created = await createBatch(gateway, { ...owner, headers }, openaiRequests(2));
+      const batch = await waitForEnd(gateway, owner, created["id"]);
+      expect(batch).toMatchObject({ processing: "provider", status: "completed" });
+      for (const [table, column] of [
+        ["prompt_log", "id"],
+        ["sink_entry", "call_id"],
+      ]) {
+        const rows = await gateway.server.db.all(
+          `select ${column} from ${table} where account_id = ?`,
+          [owner.id],
+        );
+        expect([table, rows.length]).toEqual([table, 2]);
+      }
+    });
+
     test("show the provider nothing of the caller but the request", async () => {
       await start([{ ...openaiRequests(1)[0], custom_id: "customer-name@example.com" }]);
       const sent = await eventually(async () => {

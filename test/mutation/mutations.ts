@@ -1913,6 +1913,49 @@ const PROMPT_LOG: readonly Mutation[] = [
     [["the data policy of a workspace is not enforced", '    ["workspace", dataPolicy],\n', ""]],
   ),
   ...of(
+    "src/guardrails/check-topics.ts",
+    ["guardrails/topics"],
+    [
+      [
+        "a key without credits skips the check of topics",
+        "if (!(error instanceof Fault) || error.status < 500) throw error;",
+        "if (!(error instanceof Fault)) throw error;",
+      ],
+      [
+        "a request about a blocked topic passes",
+        "(answers[index] ?? 1) >= settings.threshold",
+        "(answers[index] ?? 1) > 1",
+      ],
+    ],
+  ),
+  ...of(
+    "src/guardrails/open-guards.ts",
+    ["guardrails/guardrails"],
+    [
+      [
+        "a hook that fails lets every call pass",
+        'verdict.action === "failed" && settings.on_failure === "allow"',
+        'verdict.action === "failed"',
+      ],
+      [
+        "a match that is to be denied is let through",
+        'if (action === "deny") {',
+        "if (action === undefined) {",
+      ],
+    ],
+  ),
+  ...of(
+    "src/inference/lifecycle/check-guardrails.ts",
+    ["guardrails/topics"],
+    [
+      [
+        "the policy of a key keeps its requests from the check of topics",
+        "caller: { ...payer, policy: kept },",
+        "caller: { ...payer, policy },",
+      ],
+    ],
+  ),
+  ...of(
     "src/sinks/sinks.ts",
     ["sinks/sinks"],
     [

@@ -3,6 +3,7 @@
 import { Fault } from "../../base/fault.ts";
 import { parseObject } from "../../base/json.ts";
 import type { ResponseStorage } from "../../base/response-storage.ts";
+import type { Caller } from "../../http/route.ts";
 import { batchErrorFault, settleBatchReply } from "../../inference/lifecycle/batch-target.ts";
 import { linesOf } from "../files/file-content.ts";
 import { itemInput } from "../item-call.ts";
@@ -84,12 +85,17 @@ async function settleReply(
   const { accountId, keyId, endpoint, headers, createdAt } = batch;
   const requestId = newRequestId(deps);
   const key = await deps.findKey(keyId, deps.now());
-  // Without its policy: whatever has changed since, the provider has run and billed the item.
-  const caller = {
+  // Without the restrictions of its policy: whatever has changed since, the provider has run and billed the item.
+  const caller: Caller = {
     accountId,
     keyId,
     responseStorage: key ? key.responseStorage : NOT_STORED,
     signsReceipts: key?.signsReceipts === true || key?.policy?.receipts === true,
+    ...(key?.policy?.promptLogging === true && { policy: { promptLogging: true } }),
+    ...(key?.promptRetentionDays !== undefined && {
+      promptRetentionDays: key.promptRetentionDays,
+    }),
+    ...(key?.exportsUsage === true && { exportsUsage: true }),
   };
   const text = sealer.open(`request/${item.position}`, item.sealedRequest);
   const batchItem = toBatchItem(job, item);

@@ -25,6 +25,7 @@ const NAME_MAX = 100;
 
 export interface GuardrailPageDeps extends ConsoleReadDeps {
   readonly isDevelopment: boolean;
+  readonly decisionModels: () => readonly string[];
   readonly onGuardrailsChanged: () => void;
 }
 
@@ -68,6 +69,12 @@ const ChangeForm = z.discriminatedUnion("do", [
     on_failure: z.enum(["deny", "allow"]),
     timeout_ms: z.string().max(10),
   }),
+  z.object({
+    do: z.literal("topics"),
+    name: z.string().max(NAME_MAX),
+    topics: z.string().max(3_000),
+    on_failure: z.enum(["deny", "allow"]),
+  }),
   z.object({ do: z.literal("delete"), name: z.string().max(NAME_MAX) }),
 ]);
 export type ChangedGuardrail = z.infer<typeof ChangeForm>;
@@ -91,7 +98,9 @@ function changeRoute(deps: GuardrailPageDeps): Route {
       if (body.do === "delete") return deleteGuardrail(tx, act, body.name);
       const { name } = checkedForm(z.object({ name: GUARDRAIL_NAME }), { name: body.name });
       const settings = checkedForm(GuardrailSettings, settingsOf(body));
-      await saveGuardrail(tx, act, { name, settings, allowLoopback: deps.isDevelopment });
+      const allowLoopback = deps.isDevelopment;
+      const decisionModels = deps.decisionModels();
+      await saveGuardrail(tx, act, { name, settings, allowLoopback, decisionModels });
     },
     done: ({ account, body }) => {
       deps.onGuardrailsChanged();
@@ -108,6 +117,11 @@ function changeRoute(deps: GuardrailPageDeps): Route {
 }
 
 function settingsOf(form: Exclude<ChangedGuardrail, { do: "delete" }>): Partial<Settings> {
+  if (form.do === "topics") {
+    const topics = form.topics.split("\n").map((topic) => topic.trim());
+    const { on_failure } = form;
+    return { type: "topics", topics: topics.filter((topic) => topic !== ""), on_failure };
+  }
   const phases: readonly GuardPhase[] = (["input", "output"] as const).filter(
     (phase) => form[phase] === "on",
   );

@@ -7,7 +7,13 @@ import type { GuardPhase } from "../../base/guard.ts";
 import type { Guardrail } from "../../guardrails/guardrails.ts";
 import { ENTITIES, type Entity } from "../../guardrails/patterns.ts";
 import { Card, EmptyState } from "../../http/pages/components/content.tsx";
-import { ErrorMessage, Field, Option, SelectField } from "../../http/pages/components/form.tsx";
+import {
+  ErrorMessage,
+  Field,
+  Option,
+  SelectField,
+  TextField,
+} from "../../http/pages/components/form.tsx";
 import { RelativeTime } from "../../http/pages/components/local-time.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
@@ -97,6 +103,7 @@ export function guardrailsPage(props: GuardrailsPageProps): PageLayout {
         {canChange ? (
           <>
             <PatternForm user={user} path={path} rejected={formOf(rejected, "patterns")} />
+            <TopicForm user={user} path={path} rejected={formOf(rejected, "topics")} />
             <HookForm user={user} path={path} rejected={formOf(rejected, "hook")} />
           </>
         ) : null}
@@ -149,6 +156,7 @@ function GuardrailTable({
 
 function checksText(settings: Guardrail["settings"]): string {
   if (settings.type === "hook") return `Hook at ${new URL(settings.url).host}`;
+  if (settings.type === "topics") return `Denies ${settings.topics.join(", ")}`;
   const verb = settings.action === "mask" ? "Masks" : "Denies";
   return `${verb} ${settings.entities.map((entity) => ENTITY_NAMES[entity]).join(", ")}`;
 }
@@ -193,6 +201,37 @@ function PatternForm({ user, path, rejected }: FormProps): Child {
         <PhaseFields id="patterns" rejected={rejected} />
         <div class="actions">
           <button type="submit">Save patterns</button>
+        </div>
+      </form>
+    </Card>
+  );
+}
+
+function TopicForm({ user, path, rejected }: FormProps): Child {
+  return (
+    <Card id="topics" title="Block topics">
+      <form method="post" action={path}>
+        <HiddenFields user={user} fields={{ do: "topics" }} />
+        <NameField id="topics-name" rejected={rejected} />
+        <TextField
+          id="topics-list"
+          name="topics"
+          label="Topics"
+          value={rejected?.["topics"] ?? ""}
+          hint="One per line, such as legal advice. Each request is checked by a decisions call, which its key pays."
+        />
+        <SelectField
+          id="topics-failure"
+          name="on_failure"
+          label="If the check fails"
+          options={[
+            ["deny", "Deny the call"],
+            ["allow", "Let the call pass"],
+          ]}
+          value={rejected?.["on_failure"]}
+        />
+        <div class="actions">
+          <button type="submit">Save topics</button>
         </div>
       </form>
     </Card>

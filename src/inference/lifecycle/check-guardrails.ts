@@ -1,8 +1,11 @@
 // Guardrails on a whole request and a whole reply.
 
+import { API_TRAITS } from "@postern/wires";
 import type { Guard, GuardPhase, GuardrailCheck, OpenGuards } from "../../base/guard.ts";
-import { isObject, type JsonObject, parseJson } from "../../base/json.ts";
+import { newId } from "../../base/id.ts";
+import { isObject, type JsonObject, parseJson, parseObject } from "../../base/json.ts";
 import { dropProbabilities, replaceText, textFieldsOf } from "../guardrails/guarded-texts.ts";
+import { readForwardedHeaders } from "../request/forwarded-headers.ts";
 import type { UpstreamReply } from "../upstream/read-upstream-reply.ts";
 import type { CallInput } from "./call.ts";
 
@@ -10,15 +13,25 @@ import type { CallInput } from "./call.ts";
 export function checkInput(
   openGuards: OpenGuards,
   input: CallInput,
+  runCall?: RunCall,
 ): CallInput | Promise<CallInput> {
-  return input.caller.guardrailsAt === undefined ? input : checkGuarded(openGuards, input);
+  return input.caller.guardrailsAt === undefined ? input : checkGuarded(openGuards, input, runCall);
 }
 
-async function checkGuarded(openGuards: OpenGuards, input: CallInput): Promise<CallInput> {
+/** Runs another call of the same caller, which it pays. */
+type RunCall = (input: CallInput) => Promise<Response>;
+
+async function checkGuarded(
+  openGuards: OpenGuards,
+  input: CallInput,
+  runCall: RunCall | undefined,
+): Promise<CallInput> {
   const { caller, requestId, api } = input;
   const checks: GuardrailCheck[] = [];
   const { accountId, keyId } = caller;
-  const guards = await openGuards({ accountId, keyId, requestId, api }, checks);
+  const decide =
+    runCall && ((body: JsonObject): Promise<JsonObject> => decideFor(input, body, runCall));
+  const guards = await openGuards({ accountId, keyId, requestId, api, decide }, checks);
   const guarded = { ...input, guardrails: { checks, output: guards.output } };
   const json = parseJson(input.text);
   // What runs in the background was checked when it was created.
@@ -28,6 +41,38 @@ async function checkGuarded(openGuards: OpenGuards, input: CallInput): Promise<C
   // Written anew even if nothing changed: of two members with one name, a provider may read the one that was not checked.
   const { text, received = text } = input;
   return { ...guarded, text: JSON.stringify(json), received, unchecked: text };
+}
+
+/**
+ * The workspace has asked for this call, so what the key may call and how fast does not apply to it. Its limits, session and data
+ * policy do.
+ */
+async function decideFor(
+  { caller, now, labels, session, signal }: CallInput,
+  body: JsonObject,
+  runCall: RunCall,
+): Promise<JsonObject> {
+  const { guardrailsAt: _, policy = {}, ...payer } = caller;
+  const { dataPolicy, session: boundSession, sessionLimitUsd } = policy;
+  const kept = {
+    ...(dataPolicy !== undefined && { dataPolicy }),
+    ...(boundSession !== undefined && { session: boundSession }),
+    ...(sessionLimitUsd !== undefined && { sessionLimitUsd }),
+  };
+  const response = await runCall({
+    api: "decisions",
+    text: JSON.stringify(body),
+    caller: { ...payer, policy: kept },
+    requestId: newId("req", now),
+    now,
+    headers: new Headers(),
+    forwardedHeaders: readForwardedHeaders(new Headers(), API_TRAITS.decisions.forwardsHeaders),
+    signal,
+    labels,
+    session,
+    idempotent: undefined,
+  });
+  return parseObject(await response.text()) ?? {};
 }
 
 export type WholeReply = UpstreamReply & { readonly kind: "whole" };
