@@ -285,6 +285,8 @@ const DESCRIPTIONS_BY_NAME: Readonly<Record<string, string>> = {
   reason: "Why.",
   regions: "Multipliers of token prices by the region that processes the call.",
   request_by_size: "The price of a request by the size of its context.",
+  image_by_size:
+    "US dollars per image by size and quality, such as `1k low`. What is not listed costs `image_generation`.",
   request_id: "The `x-request-id` of the request.",
   resource: "The address of this gateway.",
   result: "The result of the method.",
