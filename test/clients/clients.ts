@@ -179,6 +179,8 @@ interface Run {
   readonly model: string;
   /** The file of the requests that are recorded from this run. */
   readonly fileName?: string;
+  /** Only with POSTERN_FULL=1: other runs have the same client settings, and the same model. */
+  readonly isFullOnly?: boolean;
 }
 
 export const CODEX_WITH_MODELS_TITLE = "Codex that lists the models";
@@ -211,7 +213,13 @@ export const RUNS: readonly Run[] = [
     model: GPT,
     fileName: "codex-web-socket",
   },
-  { title: "Codex over WebSocket", name: "codex", client: CODEX_WEB_SOCKET, model: CLAUDE },
+  {
+    title: "Codex over WebSocket",
+    name: "codex",
+    client: CODEX_WEB_SOCKET,
+    model: CLAUDE,
+    isFullOnly: true,
+  },
   {
     title: "Codex with the provider name OpenAI",
     name: "codex",
@@ -224,6 +232,7 @@ export const RUNS: readonly Run[] = [
     name: "codex",
     client: CODEX_AS_OPENAI,
     model: CLAUDE,
+    isFullOnly: true,
   },
   { title: CODEX_WITH_MODELS_TITLE, name: "codex", client: CODEX_WITH_MODELS, model: CLAUDE },
   { title: "opencode", name: "opencode", client: OPENCODE, model: GPT, fileName: "opencode" },

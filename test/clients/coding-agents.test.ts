@@ -11,6 +11,9 @@ import { runClient } from "./run-client.ts";
 const CLIENT_NAMES = ["claude", "codex", "opencode", "gemini"] as const;
 /** The five steps are at least five calls of the agent and two of its sub-agent. */
 const CALLS_MIN = 7;
+const runs = RUNS.filter(
+  ({ isFullOnly }) => isFullOnly !== true || process.env["POSTERN_FULL"] === "1",
+);
 
 describe.each(
   CLIENT_NAMES.map((name) => {
@@ -22,7 +25,7 @@ describe.each(
     return { name, program, isMissing };
   }),
 )("$name", ({ name, program, isMissing }) => {
-  test.skipIf(isMissing).each(RUNS.filter((run) => run.name === name))(
+  test.skipIf(isMissing).each(runs.filter((run) => run.name === name))(
     "does the task as $title with $model without an error",
     async ({ title, client, model }) => {
       if (program === undefined) return;

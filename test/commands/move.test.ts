@@ -117,7 +117,7 @@ describe("postern move from SQLite to PostgreSQL", () => {
 
     const { code, stderr } = await runInProcess(["move", "--to", target.address], settings());
     expect(code).toBe(0);
-    expect(stderr).toMatch(/^copied 30,\d{3} rows/);
+    expect(stderr).toMatch(/^copied 30,\d{3} rows/m);
     await expectSameMoney(unfinished);
     expect(await countAudit(unfinished)).toBe(AUDIT_ROWS);
     await unfinished.close();

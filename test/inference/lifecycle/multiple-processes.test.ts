@@ -39,7 +39,7 @@ import {
 
 const SECRET = "a secret of these tests, and of nothing else";
 /** More with POSTERN_FULL=1. */
-const KILLS = process.env["POSTERN_FULL"] === "1" ? 40 : 6;
+const KILLS = process.env["POSTERN_FULL"] === "1" ? 40 : 4;
 const CALLERS = 12;
 const KILL_AFTER_MS_MAX = 300;
 const WHOLE_HOLD = { "x-postern-hold": "full" };
