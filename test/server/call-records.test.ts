@@ -1,0 +1,20 @@
+// What a settled call writes, and when its commit may be sent: see decision 0063.
+
+import { expect, test } from "bun:test";
+import type { SettledCall } from "../../src/inference/lifecycle/call.ts";
+import { isWrittenAtOnce } from "../../src/server/call-records.ts";
+
+// Safe: the record is not read.
+const usage = {} as SettledCall["usage"];
+
+test("the commit of a call that writes only its usage record follows its writes", () => {
+  expect(isWrittenAtOnce({ usage, item: undefined, isExported: false })).toBe(true);
+});
+
+test.each(["idempotent", "response", "item", "prompt", "isExported"])(
+  "the commit of a call with %p waits for the writes after its usage record",
+  (name) => {
+    // Safe: only whether it is set is looked at.
+    expect(isWrittenAtOnce({ usage, [name]: true } as SettledCall)).toBe(false);
+  },
+);
