@@ -50,6 +50,7 @@ export const ROLE_PERMISSIONS = {
   "budgets.change": ["owner", "admin", "billing"],
   "responses.read": MANAGERS,
   "responses.change": MANAGERS,
+  "batches.manage": MANAGERS,
   "prompts.read": MANAGERS,
   "billing.read": ROLES,
   "billing.buy": ["owner", "admin", "billing"],
@@ -131,10 +132,7 @@ export async function lockWorkspace(
   return { isClaimed: row["claimed_at"] !== null };
 }
 
-/**
- * A person must have the permission; the workspace is locked, so that roles cannot change before the transaction ends. What a
- * key may do depends on its scopes, which its route checks.
- */
+/** A person must have the permission, a key the scope of its route. Locks the workspace: roles change after the transaction. */
 export async function authorize(
   tx: Tx,
   { accountId, actor }: Act,

@@ -25,6 +25,7 @@ const PAGE_GROUPS = [
       { path: "/usage", label: "Usage", permission: "usage.read" },
       { path: "/logs", label: "Logs", permission: "usage.read" },
       { path: "/agent-sessions", label: "Agent sessions", permission: "usage.read" },
+      { path: "/batches", label: "Batches", permission: "batches.manage" },
       { path: "/playground", label: "Playground", permission: "keys.create" },
     ],
   },

@@ -11,6 +11,7 @@ import {
   agentSessionPageRoutes,
 } from "./agent-sessions/agent-session-page-routes.ts";
 import { type AuditPageDeps, auditRoutes } from "./audit/audit-page-routes.ts";
+import { type BatchPageDeps, batchPageRoutes } from "./batches/batch-page-routes.ts";
 import { type BillingPageDeps, billingPageRoutes } from "./billing/billing-page-routes.ts";
 import { budgetPageRoutes } from "./budgets/budget-page-routes.ts";
 import { COMPONENTS_PATH, componentsPage } from "./components-page.tsx";
@@ -47,6 +48,7 @@ export interface ConsoleRouteDeps
   extends
     AgentSessionPageDeps,
     AuditPageDeps,
+    BatchPageDeps,
     BillingPageDeps,
     DirectorySyncPageDeps,
     GuardrailPageDeps,
@@ -74,6 +76,7 @@ export function consoleRoutes(deps: ConsoleRouteDeps): readonly Route[] {
     ...logPageRoutes(deps),
     ...playgroundRoutes(deps),
     ...agentSessionPageRoutes(deps),
+    ...batchPageRoutes(deps),
     ...keyPageRoutes(deps),
     ...connectedAppRoutes(deps),
     ...presetPageRoutes(deps),

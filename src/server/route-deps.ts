@@ -157,6 +157,7 @@ function consoleDeps(
     onGuardrailsChanged: keys.forgetLookUps,
     onSinksChanged: keys.forgetLookUps,
     onSettingsChanged: keys.forgetLookUps,
+    batches: services.batches,
   };
 }
 

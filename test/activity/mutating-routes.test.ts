@@ -314,6 +314,10 @@ const REQUESTS: Readonly<Record<string, (world: World) => Promise<Send> | Send>>
     await callInSession(world.gateway, world.workspace, "two");
     return () => post(world, "/agent-sessions/two", {});
   },
+  cancelWorkspaceBatch: async (world) => {
+    const { id } = await create({ ...world, account: world.workspace }, "/v1/batches", BATCH);
+    return () => post(world, `/batches/${id}`, {});
+  },
   createWorkspaceKey: (world) => () => post(world, "/keys", { do: "mint", name: "ci" }),
   changeWorkspaceKey: async (world) => {
     const { id } = await create({ ...world, account: world.workspace }, "/v1/keys", {});

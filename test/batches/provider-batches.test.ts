@@ -2,6 +2,10 @@
 
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import {
+  readProviderBatches,
+  updateProviderBatch,
+} from "../../src/batches/at-provider/provider-batch-rows.ts";
+import {
   errorOf,
   expectSettledLedger,
   lastSimulatorRequest,
@@ -40,7 +44,9 @@ for (const store of STORE_KINDS) {
     let funds = 0n;
     let clockOffset = 0;
     beforeAll(async () => {
-      gateway = await openGateway({ store, now: () => Date.now() + clockOffset });
+      // An agreement on calls, which does not cover batches.
+      const env = { POSTERN_ZDR_PROVIDERS: "openai" };
+      gateway = await openGateway({ store, env, now: () => Date.now() + clockOffset });
     });
     afterAll(async () => {
       await expectSettledLedger(gateway.server.db);
@@ -150,6 +156,23 @@ for (const store of STORE_KINDS) {
         await expectPaidOnce(ended, 1);
       });
 
+    test("cost at most what a quote says, and the hold is no less", async () => {
+      const [request] = openaiRequests(1);
+      const created = await start([request]);
+      const { json: quote } = await call(gateway, owner, "POST /v1/quote", {
+        body: request?.body ?? {},
+      });
+      const holdUsd = Number(await held()) / 1e9;
+      const ended = await waitForEnd(gateway, owner, created["id"]);
+      expect(Number(quote["batch_usd_max"])).toBeCloseTo(Number(quote["cost_usd_max"]) / 2, 8);
+      expect(holdUsd).toBeCloseTo(Number(quote["batch_usd_max"]), 8);
+      expect(Number(ended["cost_usd"])).toBeLessThanOrEqual(holdUsd);
+      const { json } = await call(gateway, owner, "POST /v1/quote", {
+        body: { ...chatRequest("a").body },
+      });
+      expect(json["batch_usd_max"]).toBeNull();
+    });
+
     test("have several models, each as a batch of the provider", async () => {
       const created = await start([
         ...openaiRequests(2),
@@ -172,12 +195,7 @@ for (const store of STORE_KINDS) {
       ["have a window of an hour", openaiRequests(1), { completion_window: "1h" }],
       [
         "may not be stored",
-        [
-          chatRequest("a", "Hi", {
-            model: "groq/llama-3.3-70b-versatile",
-            provider: { data_collection: "deny" },
-          }),
-        ],
+        [chatRequest("a", "Hi", { model: "openai/gpt-5-mini", provider: { zdr: true } })],
         {},
       ],
       [
@@ -197,7 +215,8 @@ for (const store of STORE_KINDS) {
         const created = await postBatch(gateway, owner, { requests, ...more });
         if (created.status !== 200) throw new Error(created.text);
         expect(created.json["processing"]).toBe("gateway");
-        await waitForEnd(gateway, owner, created.json["id"]);
+        const ended = await waitForEnd(gateway, owner, created.json["id"]);
+        expect(ended["request_counts"]).toMatchObject({ failed: 0 });
         expect([refused.status, errorOf(refused.json)["param"]]).toEqual([400, "processing"]);
       });
 
@@ -338,6 +357,32 @@ for (const store of STORE_KINDS) {
         );
         expect([table, rows.length]).toEqual([table, 2]);
       }
+    });
+
+    test("are left alone by a process that does not run them any more", async () => {
+      await setBatchFaults(gateway, { hold: true });
+      const created = await start(openaiRequests(2));
+      await eventually(async () => (await submissionOf(created))["state"] === "sent");
+      const { db } = gateway.server;
+      const setOwner = (process: string | null): Promise<unknown> =>
+        db.write((tx) =>
+          tx.run("update batch set process = ?, epoch = ? where id = ?", [
+            process,
+            process === null ? null : 1,
+            String(created["id"]),
+          ]),
+        );
+      const [row] = await readProviderBatches(db, String(created["id"]));
+      if (row === undefined) throw new Error("no batch at the provider");
+      const again = { ...row, state: "planned", remoteId: null } as const;
+      await setOwner("other");
+      const stale = { process: gateway.config.processName, epoch: 1 };
+      expect(await db.write((tx) => updateProviderBatch(tx, again, stale))).toBe(false);
+      expect((await submissionOf(created))["state"]).toBe("sent");
+      await setBatchFaults(gateway, {});
+      await setOwner(null);
+      const ended = await waitForEnd(gateway, owner, created["id"]);
+      await expectPaidOnce(ended, 2);
     });
 
     test("show the provider nothing of the caller but the request", async () => {

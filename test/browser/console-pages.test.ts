@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import path from "node:path";
 import type { Browser } from "playwright-core";
+import { chatRequests, createBatch, waitForEnd } from "../batches/batch-harness.ts";
 import { makeDeveloper, visitPage } from "../billing/console-user.ts";
 import { type ConsoleFixture, createConsoleFixture } from "../console/console-fixture.ts";
 import {
@@ -28,6 +29,8 @@ beforeAll(async () => {
   [fixture, browser] = await Promise.all([createConsoleFixture("sqlite"), launchBrowser()]);
   await makeDeveloper(fixture.gateway, fixture.otherAccount.id, fixture.owner);
   history = await createConsoleHistory(fixture);
+  const { id } = await createBatch(fixture.gateway, fixture.account, chatRequests(2));
+  await waitForEnd(fixture.gateway, fixture.account, id);
 });
 afterAll(async () => {
   await browser.close();
@@ -57,6 +60,7 @@ const PAGES: readonly (readonly [name: string, target: () => string])[] = [
     "/usage",
     "/logs",
     "/agent-sessions",
+    "/batches",
     "/playground",
     "/keys",
     "/connected-apps",

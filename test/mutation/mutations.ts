@@ -142,6 +142,42 @@ const MEDIA: readonly Mutation[] = [
   ),
 ];
 
+const BATCHES: readonly Mutation[] = [
+  ...of(
+    "src/inference/metering/charge.ts",
+    ["batches/provider-batches"],
+    [
+      [
+        "an item of a provider's batch is charged at list price",
+        "    ...(bounds.isBatch === true && { serviceTier: BATCH_TIER }),\n",
+        "",
+      ],
+    ],
+  ),
+  ...of(
+    "src/inference/lifecycle/enforce-data-policy.ts",
+    ["batches/provider-batches"],
+    [
+      [
+        "an agreement on calls is applied to batches, which the provider stores",
+        "const stored = { ...dataPolicyOf(model), retentionDays: null };",
+        "const stored = dataPolicyOf(model, deps.dataPolicy.zdrProviders);",
+      ],
+    ],
+  ),
+  ...of(
+    "src/batches/at-provider/submit.ts",
+    ["batches/provider-batches"],
+    [
+      [
+        "a submission whose reply was lost is repeated without a look at the provider",
+        'if (typeof found === "object") return save(deps, job, { state: "sent", remoteId: found.id });',
+        'await save(deps, job, { state: "planned" });',
+      ],
+    ],
+  ),
+];
+
 const LEDGER: readonly Mutation[] = [
   ...of(
     "src/ledger/commit/batch.ts",
@@ -2002,6 +2038,7 @@ const PROMPT_LOG: readonly Mutation[] = [
 
 export const MUTATIONS: readonly Mutation[] = [
   ...MEDIA,
+  ...BATCHES,
   ...LEDGER,
   ...SETTLEMENTS,
   ...GATEWAY_TOOLS,

@@ -72,6 +72,8 @@ interface BatchState extends BatchDeps {
   readonly batches: Map<string, Batch>;
   faults: BatchFaults;
   count: number;
+  /** How often a batch was retrieved. */
+  reads: number;
 }
 
 export function createSimulatedBatches({ now, fetch }: BatchDeps): SimulatedBatches {
@@ -82,6 +84,7 @@ export function createSimulatedBatches({ now, fetch }: BatchDeps): SimulatedBatc
     batches: new Map(),
     faults: {},
     count: 0,
+    reads: 0,
   };
   return {
     handle: (request) => {
@@ -108,8 +111,8 @@ async function setFaults(state: BatchState, request: Request): Promise<Response>
     const set: unknown = await request.json();
     state.faults = isObject(set) ? set : {};
   }
-  const { faults, batches, files } = state;
-  return Response.json({ faults, batches: batches.size, files: files.size });
+  const { faults, batches, files, reads } = state;
+  return Response.json({ faults, batches: batches.size, files: files.size, reads });
 }
 
 function newId(state: BatchState, prefix: string): string {
@@ -246,6 +249,7 @@ async function handleBatches(
     state.batches.delete(id);
     return Response.json({ id, type: "message_batch_deleted" });
   }
+  if (action === "") state.reads += 1;
   if (action === "cancel") {
     if (batch.isEnded) return failed(409, "The batch has ended.");
     batch.isCanceling = true;

@@ -15,7 +15,7 @@ import {
   textOrNull,
   type Tx,
 } from "../../store/db.ts";
-import type { Batch } from "../batch-rows.ts";
+import type { Batch, BatchOwner } from "../batch-rows.ts";
 
 export const PROVIDER_BATCH_STATES = ["planned", "sending", "sent", "ended"] as const;
 
@@ -72,15 +72,19 @@ export async function hasRemoteId(reader: Reader, remoteId: string): Promise<boo
   return row !== undefined;
 }
 
-/** Written before the request that it describes is sent. */
+/** Written before the request that it describes is sent. False if another process runs the batch now. */
 export async function updateProviderBatch(
   tx: Tx,
   { id, state, attempts, attemptedAt, remoteId, remoteFileId }: ProviderBatch,
-): Promise<void> {
-  await tx.run(
-    "update provider_batch set state = ?, attempts = ?, attempted_at = ?, remote_id = ?, remote_file_id = ? where id = ?",
-    [state, attempts, attemptedAt, remoteId, remoteFileId, id],
+  { process, epoch }: BatchOwner,
+): Promise<boolean> {
+  const updated = await tx.run(
+    `update provider_batch set state = ?, attempts = ?, attempted_at = ?, remote_id = ?, remote_file_id = ?
+     where id = ? and exists (select 1 from batch
+       where batch.id = provider_batch.batch_id and batch.process = ? and batch.epoch = ? and batch.ended_at is null)`,
+    [state, attempts, attemptedAt, remoteId, remoteFileId, id, process, epoch],
   );
+  return updated === 1;
 }
 
 export interface UnassignedItem {

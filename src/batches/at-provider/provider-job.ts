@@ -67,14 +67,15 @@ export function newRequestId({ now }: Pick<ProviderRunDeps, "now">): string {
   return newId("req", now());
 }
 
-/** Written only while this process runs the batch. */
+/** Throws if another process runs the batch now, so that nothing is sent for it. */
 export async function save(
-  { db }: Pick<ProviderRunDeps, "db">,
+  { db, process, epoch }: Pick<ProviderRunDeps, "db" | "process" | "epoch">,
   job: Job,
   change: Partial<ProviderBatch>,
 ): Promise<void> {
   const row = { ...job.row, ...change };
-  await db.write((tx) => updateProviderBatch(tx, row));
+  if (!(await db.write((tx) => updateProviderBatch(tx, row, { process, epoch }))))
+    throw new Error(`the batch ${row.batchId} is run by another process`);
   job.row = row;
   job.pollMs = POLL_MIN_MS;
 }

@@ -22,6 +22,10 @@ const QuoteRecord = z.object({
   }),
   input_usd_max: z.string().meta({ description: "Upper bound of the cost of the input alone." }),
   cost_usd_max: z.string().meta({ description: "The most that the call can cost." }),
+  batch_usd_max: z.string().nullable().meta({
+    description:
+      "The most that it can cost in a batch of the provider; null if only the gateway can run it.",
+  }),
   hold_credits: z.int().meta({
     description:
       "Credits that the call would hold. Without an output limit, a call holds less if the balance does not cover this.",
@@ -103,6 +107,7 @@ export function quoteRoute(deps: QuoteDeps): Route {
           output_tokens_max: 50,
           input_usd_max: "0.000062",
           cost_usd_max: "0.000162",
+          batch_usd_max: null,
           hold_credits: 162,
           stream_hold_credits: 162,
           available_credits: 50_000,

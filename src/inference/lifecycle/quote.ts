@@ -12,6 +12,7 @@ import { mostExpensive, type PricedCandidates } from "../routing/priced-candidat
 import type { RoutingDeps } from "../routing/routing.ts";
 import type { RecentOutputs } from "../streaming/recent-outputs.ts";
 import { firstHold } from "../streaming/rolling-hold.ts";
+import { batchTargetOf, priceInBatch } from "./batch-target.ts";
 import type { CallInput } from "./call.ts";
 import type { DataPolicyDeps } from "./enforce-data-policy.ts";
 import { priceAllowed } from "./enforce-key-policy.ts";
@@ -41,6 +42,7 @@ export interface Quote {
   readonly output_tokens_max: number;
   readonly input_usd_max: string;
   readonly cost_usd_max: string;
+  readonly batch_usd_max: string | null;
   readonly hold_credits: number;
   readonly stream_hold_credits: number;
   readonly available_credits: number;
@@ -64,7 +66,10 @@ export async function quote(deps: QuoteDeps, sent: CallInput): Promise<Quote> {
   const routed = await routeCall(deps.route, { input, request, statefulCall: undefined });
   const candidates = priceAllowed(routed);
   const available = await deps.affordableOf(input.caller, input.now);
-  return toQuote(deps, { input, request, candidates }, available);
+  const [{ candidate }] = candidates;
+  const canBatch = batchTargetOf(deps.route, routed, candidate) !== undefined;
+  const inBatch = canBatch ? priceInBatch(routed, candidate)?.amount : undefined;
+  return toQuote(deps, { input, request, candidates, inBatch }, available);
 }
 
 /** The same request at several models, in their order. */
@@ -93,11 +98,13 @@ interface QuotedRequest {
   readonly input: CallInput;
   readonly request: ParsedRequest;
   readonly candidates: PricedCandidates;
+  /** The most that it costs in a batch of the provider. */
+  readonly inBatch: Nano | undefined;
 }
 
 function toQuote(
   { offers, recentOutputs }: Pick<QuoteDeps, "offers" | "recentOutputs">,
-  { input, request, candidates }: QuotedRequest,
+  { input, request, candidates, inBatch }: QuotedRequest,
   available: Nano,
 ): Quote {
   const [{ candidate, estimate: first }] = candidates;
@@ -121,6 +128,7 @@ function toQuote(
     output_tokens_max: estimate.outputTokens,
     input_usd_max: usdText(byok ? 0n : maxCost(estimate.bound, 0)),
     cost_usd_max: usdText(hold),
+    batch_usd_max: inBatch === undefined ? null : usdText(inBatch),
     hold_credits: ceilCredits(hold),
     stream_hold_credits: ceilCredits(firstPart),
     available_credits: Number(available / NANO_PER_CREDIT),

@@ -45,6 +45,7 @@ const WORKSPACE_PAGES = [
   "playground",
   "keys",
   "agent-sessions",
+  "batches",
   "connected-apps",
   "provider-keys",
   "presets",

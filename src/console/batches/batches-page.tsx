@@ -1,0 +1,137 @@
+/** @jsxImportSource hono/jsx */
+// The batches of a workspace: progress, cost, results, and how to cancel one.
+
+import type { Child } from "hono/jsx";
+import { hasPermission } from "../../accounts/members.ts";
+import { formatCosts, formatInteger } from "../../base/text/format.ts";
+import type { Batch, BatchStatus } from "../../batches/batch-rows.ts";
+import { Card, EmptyState, Tag } from "../../http/pages/components/content.tsx";
+import { RelativeTime } from "../../http/pages/components/local-time.tsx";
+import { OlderLink, Table } from "../../http/pages/components/table.tsx";
+import type { PageLayout } from "../../http/pages/layout.tsx";
+import type { SessionUser } from "../../http/route.ts";
+import { Confirm, ConfirmLink, withQuery } from "../confirm.tsx";
+import { consolePage, workspacePath } from "../console-layout.tsx";
+import { DoneNotice } from "../done-notice.tsx";
+import type { WorkspaceContext } from "../require-access.ts";
+
+const PAGE = "/batches";
+
+export interface BatchesPageProps {
+  readonly user: SessionUser;
+  readonly workspace: WorkspaceContext;
+  readonly batches: readonly Batch[];
+  readonly next: string | null;
+  /** The batch whose cancellation is to be confirmed. */
+  readonly cancel: string | undefined;
+  readonly done: string | undefined;
+}
+
+export function batchesPage(props: BatchesPageProps): PageLayout {
+  const { user, workspace, batches, next, cancel, done } = props;
+  const path = workspacePath(workspace.accountId, PAGE);
+  const canCancel = hasPermission(workspace.role, "batches.manage");
+  const asked = batches.find(({ id, status }) => id === cancel && status === "in_progress");
+  return consolePage({
+    title: "Batches",
+    workspace,
+    user,
+    page: PAGE,
+    main: (
+      <>
+        <DoneNotice done={done} texts={{ canceled: "The batch is being canceled." }} />
+        {canCancel && asked !== undefined ? (
+          <Confirm
+            user={user}
+            action={`${path}/${asked.id}`}
+            fields={{}}
+            confirmLabel="Cancel batch"
+            cancelHref={path}
+          >
+            Requests that run are finished and charged; the others of <code>{asked.id}</code> are
+            canceled. This cannot be undone.
+          </Confirm>
+        ) : null}
+        <Card id="batches" title="Batches" aside={<a href="/docs/batches">How batches work</a>}>
+          {batches.length === 0 ? (
+            <EmptyState title="No batches yet">
+              <p class="muted">
+                Batches of <code>POST /v1/batches</code> and <code>POST /v1/messages/batches</code>{" "}
+                appear here for 30 days.
+              </p>
+            </EmptyState>
+          ) : (
+            <BatchTable batches={batches} path={path} canCancel={canCancel} />
+          )}
+          <OlderLink path={path} query={{}} cursor={next} />
+        </Card>
+      </>
+    ),
+  });
+}
+
+interface BatchTableProps {
+  readonly batches: readonly Batch[];
+  readonly path: string;
+  readonly canCancel: boolean;
+}
+
+function BatchTable({ batches, path, canCancel }: BatchTableProps): Child {
+  const costs = formatCosts(batches.map(({ cost }) => cost));
+  return (
+    <Table
+      label="Batches"
+      columns={[
+        { name: "Batch" },
+        { name: "Status" },
+        { name: "Created", isDate: true, isExtra: true },
+        { name: "Run by", isExtra: true },
+        { name: "Done", isNumber: true, isExtra: true },
+        { name: "Failed", isNumber: true, isExtra: true },
+        { name: "Cost", isNumber: true, isExtra: true },
+        { name: "Actions" },
+      ]}
+      rows={batches.map((batch, index) => [
+        <span class="name">{batch.id}</span>,
+        <StatusTag status={batch.status} />,
+        <RelativeTime at={batch.createdAt} />,
+        batch.provider ?? "Gateway",
+        `${formatInteger(batch.succeeded)} of ${formatInteger(batch.requests)}`,
+        formatInteger(batch.errored + batch.canceled + batch.expired),
+        costs[index],
+        <BatchAction batch={batch} path={path} canCancel={canCancel} />,
+      ])}
+    />
+  );
+}
+
+function BatchAction({
+  batch: { id, status, endedAt },
+  path,
+  canCancel,
+}: Omit<BatchTableProps, "batches"> & { readonly batch: Batch }): Child {
+  if (endedAt !== null)
+    return (
+      <a class="button secondary" href={`${path}/${id}/results`}>
+        Download <span class="visually-hidden">the results of {id}</span>
+      </a>
+    );
+  return canCancel && status === "in_progress" ? (
+    <ConfirmLink href={withQuery(path, { cancel: id })} label="Cancel" subject={id} />
+  ) : null;
+}
+
+const STATUSES: Readonly<Record<BatchStatus, readonly [label: string, tone?: "good" | "danger"]>> =
+  {
+    validating: ["Validating"],
+    in_progress: ["In progress"],
+    canceling: ["Canceling"],
+    completed: ["Completed", "good"],
+    expired: ["Expired", "danger"],
+    canceled: ["Canceled"],
+  };
+
+function StatusTag({ status }: { readonly status: BatchStatus }): Child {
+  const [label, tone] = STATUSES[status];
+  return <Tag tone={tone}>{label}</Tag>;
+}

@@ -1,0 +1,54 @@
+// The page of batches: progress and cost, results to download, and who may cancel one.
+
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { chatRequest, chatRequests, createBatch, waitForEnd } from "../batches/batch-harness.ts";
+import { type PageResponse, type TestUser, textOf, visitPage } from "../billing/console-user.ts";
+import { type ConsoleFixture, createConsoleFixture } from "./console-fixture.ts";
+
+describe("the page of batches", () => {
+  let fixture: ConsoleFixture;
+  beforeAll(async () => {
+    fixture = await createConsoleFixture("sqlite");
+  });
+  afterAll(() => fixture.gateway.stop());
+
+  const path = (page = ""): string => `/console/${fixture.account.id}/batches${page}`;
+  const open = (
+    user: TestUser,
+    page = "",
+    form?: Readonly<Record<string, string>>,
+  ): Promise<PageResponse> => visitPage(fixture.gateway, path(page), user, form);
+
+  test("says where batches come from while there are none", async () => {
+    expect(textOf(await open(fixture.owner))).toContain("No batches yet");
+  });
+
+  test("shows progress and cost, and downloads the results in the form of the batch", async () => {
+    const { gateway, account, owner, otherOwner, developer } = fixture;
+    const { id } = await createBatch(gateway, account, chatRequests(3));
+    await waitForEnd(gateway, account, id);
+    const page = textOf(await open(owner));
+    for (const text of [String(id), "Completed", "3 of 3", "Gateway"]) expect(page).toContain(text);
+    const results = await open(owner, `/${String(id)}/results`);
+    expect(results.headers.get("content-disposition")).toBe(
+      `attachment; filename="${String(id)}.jsonl"`,
+    );
+    expect(results.text.trim().split("\n").length).toBe(3);
+    expect((await open(otherOwner, `/${String(id)}/results`)).status).toBe(404);
+    expect((await open(developer, `/${String(id)}/results`)).status).toBe(403);
+    expect((await open(owner, "/batch_none/results")).status).toBe(404);
+  });
+
+  test("cancels a batch after a confirmation", async () => {
+    const { gateway, account, owner, developer } = fixture;
+    const slow = chatRequest("slow", "[[sim: latency=1500]] later");
+    const { id } = await createBatch(gateway, account, [slow]);
+    expect((await open(developer, `/${String(id)}`, {})).status).toBe(403);
+    expect((await open(owner, `/${String(id)}/results`)).status).toBe(409);
+    expect((await open(owner, `?cancel=${String(id)}`)).text).toContain("Cancel batch");
+    const canceled = await open(owner, `/${String(id)}`, {});
+    expect(canceled.location).toBe(`${path()}?done=canceled`);
+    const ended = await waitForEnd(gateway, account, id);
+    expect(ended["status"]).toBe("cancelled");
+  });
+});
