@@ -21,15 +21,19 @@ export function formatUserCode(userCode: string): string {
 /** What the agent set up besides keys; it stays active after the claim. */
 export function describeSetup({
   webhookHosts,
+  sinkHosts,
   ownProviders,
 }: {
   readonly webhookHosts: readonly string[];
+  readonly sinkHosts: readonly string[];
   readonly ownProviders: readonly string[];
 }): readonly string[] {
   const hosts = webhookHosts.length === 0 ? [] : [webhookHosts.join(", ")];
+  const sinks = sinkHosts.length === 0 ? [] : [sinkHosts.join(", ")];
   const providers = ownProviders.length === 0 ? [] : [ownProviders.join(", ")];
   return [
     ...hosts.map((names) => `Webhooks send events and member changes to ${names}`),
+    ...sinks.map((names) => `Sinks send the usage of all calls to ${names}`),
     ...providers.map(
       (names) => `Calls to ${names} use a provider key that the agent added, not the balance`,
     ),

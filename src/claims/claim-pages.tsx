@@ -337,8 +337,10 @@ function OwnerClaimed({ attempt, review, revoked }: ClaimedPageProps): Child {
       <h2>Next steps</h2>
       <p>
         Before you add credits, revoke or limit every key
-        {review.webhookHosts.length === 0 ? "" : ", and delete every webhook,"} that you do not
-        recognize. Calls are charged to this balance at the providers' list prices
+        {review.webhookHosts.length + review.sinkHosts.length === 0
+          ? ""
+          : ", and delete every webhook and sink,"}{" "}
+        that you do not recognize. Calls are charged to this balance at the providers' list prices
         {review.ownProviders.length === 0 ? "" : ", except calls that use a provider key"}.
       </p>
     </>

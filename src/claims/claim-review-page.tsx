@@ -88,7 +88,7 @@ function ShownState({ review, shownBefore }: ReviewPageProps): Child {
           </p>
           {changes.isKeyGone ? <p>A key that was listed is no longer active.</p> : null}
           {changes.isUnlistedChanged ? <p>Some keys that are not listed changed.</p> : null}
-          {changes.isSetupChanged ? <p>The webhooks or provider keys changed.</p> : null}
+          {changes.isSetupChanged ? <p>The webhooks, sinks or provider keys changed.</p> : null}
         </div>
       )}
     </>

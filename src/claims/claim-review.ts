@@ -44,7 +44,7 @@ export function readClaimReview(
     const wallet = await getWallet(reader, accountId);
     const used = await totalUsage(reader, accountId);
     const members = await listAllMembers(reader, accountId);
-    const { listed, unlisted, webhookHosts, ownProviders } = await readKeysAndSetup(
+    const { listed, unlisted, webhookHosts, sinkHosts, ownProviders } = await readKeysAndSetup(
       reader,
       accountId,
       now,
@@ -63,6 +63,7 @@ export function readClaimReview(
       listed,
       unlisted,
       webhookHosts,
+      sinkHosts,
       ownProviders,
       owner: members.find((member) => member.role === "owner")?.email ?? null,
       memberCount: members.length,

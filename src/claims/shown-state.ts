@@ -5,6 +5,7 @@ import { createHash } from "node:crypto";
 import { listWebhookUrls } from "../activity/webhook-rows.ts";
 import type { Key } from "../keys/key.ts";
 import { listLiveProviderKeys } from "../provider-keys/provider-keys.ts";
+import { listSinks } from "../sinks/sink-rows.ts";
 import type { Reader } from "../store/db.ts";
 import { listLiveKeys } from "./key-choices.ts";
 
@@ -17,6 +18,8 @@ export interface KeysAndSetup {
   readonly unlisted: readonly Key[];
   /** The hosts of its webhooks. */
   readonly webhookHosts: readonly string[];
+  /** The hosts of its sinks, and whether prompts are sent there. */
+  readonly sinkHosts: readonly string[];
   /** The providers for which it has provider keys of its own. */
   readonly ownProviders: readonly string[];
 }
@@ -28,11 +31,17 @@ export async function readKeysAndSetup(
 ): Promise<KeysAndSetup> {
   const keys = await listLiveKeys(reader, accountId, now);
   const webhookUrls = await listWebhookUrls(reader, accountId);
+  const sinks = await listSinks(reader, accountId);
   const providerKeys = await listLiveProviderKeys(reader, accountId);
   return {
     listed: keys.slice(0, KEYS_LISTED_MAX),
     unlisted: keys.slice(KEYS_LISTED_MAX),
     webhookHosts: [...new Set(webhookUrls.map((url) => new URL(url).host))],
+    sinkHosts: sinks.map(({ settings }) =>
+      settings.type === "otlp" && settings.include_texts
+        ? `${new URL(settings.url).host} with prompts`
+        : new URL(settings.url).host,
+    ),
     ownProviders: [...new Set(providerKeys.map(({ provider }) => provider))].toSorted(),
   };
 }
@@ -107,8 +116,8 @@ function keysDigest(keys: readonly Key[]): string {
   return digestOf(settings);
 }
 
-function setupDigest({ webhookHosts, ownProviders }: KeysAndSetup): string {
-  return digestOf([webhookHosts, ownProviders]);
+function setupDigest({ webhookHosts, sinkHosts, ownProviders }: KeysAndSetup): string {
+  return digestOf([webhookHosts, sinkHosts, ownProviders]);
 }
 
 function digestOf(value: unknown): string {

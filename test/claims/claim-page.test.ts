@@ -276,6 +276,13 @@ describe("deciding", () => {
            values (?, ?, ?, '[]', ?, 0, 1)`,
           [`${id}_${accountId}`, accountId, url, status],
         );
+      const url = "https://otlp.example.net/canary";
+      const settings = { type: "otlp", url, headers: [], include_texts: true };
+      await tx.run(
+        `insert into sink (account_id, name, created_at, updated_at, kind, settings, status, due_at, tries)
+         values (?, 'canary', 1, 1, 'otlp', ?, 'active', 1, 0)`,
+        [accountId, JSON.stringify(settings)],
+      );
       for (const [provider, status] of [
         ["openai", "active"],
         ["google", "deleted"],
@@ -291,6 +298,9 @@ describe("deciding", () => {
       expect(shown.status).toBe(200);
       expect(shown.text).toContain(
         "Webhooks send events and member changes to hooks.example.net:8443",
+      );
+      expect(shown.text).toContain(
+        "Sinks send the usage of all calls to otlp.example.net with prompts",
       );
       expect(shown.text).toContain("Calls to openai use a provider key that the agent added");
       expect(shown.text).not.toMatch(/canary|gone\.example|google/);

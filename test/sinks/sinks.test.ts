@@ -49,20 +49,22 @@ describeEachStore((store) => {
     let receiver: WebhookReceiver;
     let bucket: S3Receiver;
     let account: TestAccount;
+    // Half past an hour that is to come: no test crosses a full hour. Sinks are saved at this time, so they are due for the worker
+    // of the test only, and not for that of the gateway.
+    let base = 0;
     let later = 0;
-    let ahead = 0;
-    // A sink is saved by a clock that is ahead, so it is due for the worker of the test only, and never for that of the gateway.
-    const clock = (): number => Date.now() + HOUR_MS + later;
+    let isAhead = false;
+    const clock = (): number => base + later;
     const withClockAhead = async <T>(work: () => Promise<T>): Promise<T> => {
-      ahead = HOUR_MS;
+      isAhead = true;
       try {
         return await work();
       } finally {
-        ahead = 0;
+        isAhead = false;
       }
     };
     beforeAll(async () => {
-      gateway = await startGateway({ store, now: () => Date.now() + ahead });
+      gateway = await startGateway({ store, now: () => (isAhead ? base : Date.now()) });
       receiver = startReceiver();
       bucket = startS3Receiver(S3_KEYS);
     });
@@ -72,6 +74,7 @@ describeEachStore((store) => {
       await bucket.stop();
     });
     beforeEach(async () => {
+      base = (Math.floor(Date.now() / HOUR_MS) + 1.5) * HOUR_MS;
       later = 0;
       receiver.received.length = 0;
       receiver.respond = () => new Response(null, { status: 200 });

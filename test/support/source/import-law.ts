@@ -48,6 +48,7 @@ export const IMPORT_LAW: Readonly<Record<string, readonly string[]>> = {
     "accounts",
     "keys",
     "provider-keys",
+    "sinks",
   ],
   "device-login": ["base", "store", "http", "activity", "accounts", "keys", "claims"],
   "mcp-sign-in": [
