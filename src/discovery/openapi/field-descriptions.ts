@@ -45,6 +45,23 @@ function describeField(field: Part, name: string, path: string): Part {
 }
 
 const DESCRIPTIONS_BY_PATH: Readonly<Record<string, string>> = {
+  "Guardrail.settings.phases": "When the guardrail runs.",
+  "GuardrailSettings.phases": "When the guardrail runs.",
+  "Sink.updated_at": "When the sink was last changed.",
+  "Sink.disabled_reason": "Why the sink was turned off; `null` while it is active.",
+  "Sink.failing_since": "Since when deliveries fail; `null` if the last one succeeded.",
+  "Sink.last_error": "Why the last delivery failed; `null` if it succeeded.",
+  "Sink.settings": "The settings of the sink, without its secrets.",
+  "NewSink.bucket": "The name of the bucket.",
+  "NewSink.region": "The region of the bucket.",
+  "NewSink.access_key_id": "The id of the access key that writes to the bucket.",
+  "NewSink.format": "The format of the files.",
+  "NewSink.every": "How often a file is written.",
+  "Sink.settings.bucket": "The name of the bucket.",
+  "Sink.settings.region": "The region of the bucket.",
+  "Sink.settings.access_key_id": "The id of the access key that writes to the bucket.",
+  "Sink.settings.format": "The format of the files.",
+  "Sink.settings.every": "How often a file is written.",
   "AccountClosing.closing_since":
     "When the owner or a key closed the account; `null` if it is active.",
   "AccountClosing.id": "The account.",
