@@ -16,6 +16,7 @@ import { STORE_KINDS } from "../../support/stores/stores.ts";
 import {
   type Api,
   bodyOf,
+  type Caller,
   countOpenHolds,
   errorOf,
   expectSettledLedger,
@@ -57,6 +58,14 @@ const MODELS = [
   { ...COMMON, id: "sim/large-messages", wires: ["messages"] },
   { ...COMMON, id: "sim/large-reason", wires: ["messages"], supported: ["reasoning"] },
 ];
+const DELTAS: Readonly<Record<string, RegExp>> = {
+  chat: /"delta":\{"content":"/g,
+  messages: /"type":"text_delta"/g,
+  responses: /"type":"response.output_text.delta"/g,
+};
+/** Of a stream with ten tokens in an event. */
+const tokensIn = (api: string, text: string): number =>
+  10 * (text.match(DELTAS[api] ?? /$^/)?.length ?? 0);
 /**
  * Longer than two calls can hold for. Each event has one token: a provider generates more slowly than a loopback sends, and so
  * one read of the socket has no more tokens than a hold covers ahead.
@@ -82,7 +91,7 @@ for (const store of STORE_KINDS)
       await grantCredits(gateway, account, (nanoFromUsd(usd) ?? 0n) - 50_000_000n);
       return account;
     };
-    const stream = (account: TestAccount, api: Api, text: string, more: Json = {}) =>
+    const stream = (account: Caller, api: Api, text: string, more: Json = {}) =>
       postCall(
         gateway,
         account,
@@ -183,6 +192,38 @@ for (const store of STORE_KINDS)
           expect(output).toBeGreaterThan(1_000);
           const counted = [...text.matchAll(/(?:output|completion)_tokens":(\d+)/g)].at(-1)?.[1];
           expect(Number(counted)).toBe(output);
+        });
+
+    for (const api of STREAMED_APIS)
+      for (const model of ["sim/large", "sim/large-chat", "sim/large-reason"])
+        test(`charges a client that leaves for what it got, and ends the hold (${api}, ${model})`, async () => {
+          const account = await accountWith(2);
+          const controller = new AbortController();
+          const text = "[[sim: tokens=9000 chunks=900 pace=1]] go";
+          const response = await stream({ ...account, signal: controller.signal }, api, text, {
+            model,
+          });
+          const reader = response.body?.getReader();
+          const decoder = new TextDecoder();
+          let received = "";
+          // Its hold was raised by then: a token may be as short as a byte.
+          while (tokensIn(api, received) < TRANCHE_TOKENS / 2) {
+            const { value } = (await reader?.read()) ?? {};
+            received += decoder.decode(value, { stream: true });
+          }
+          controller.abort();
+          const [record] = await waitUntil(
+            () => usageRecordsOf(gateway.server.db, account.id),
+            (records) => records.length === 1,
+          );
+          const output = Number(record?.["output_tokens"]);
+          expect(record?.["outcome"]).toBe("client_aborted");
+          expect(output).toBeGreaterThanOrEqual(tokensIn(api, received));
+          expect(output).toBeLessThanOrEqual(9_000);
+          const cost = BigInt(String(record?.["cost_nano"]));
+          expect(cost).toBeGreaterThanOrEqual(BigInt(output) * OUTPUT_NANO);
+          const { promo, held } = await readWallet(gateway.server.db, account.id);
+          expect([promo + cost, held]).toEqual([2_000_000_000n, 0n]);
         });
 
     test("keeps to a budget, a key's limit, a session's limit and a ceiling of the call", async () => {
