@@ -29,8 +29,8 @@ function charge(
   return chargeFor(stated === undefined ? usage : { ...usage, statedCostUsd: stated }, {
     catalog: from,
     model,
-    // Safe: a charge reads no other field of the estimate.
-    estimate: { plausible: bounds, toolTerms: undefined } as unknown as Parameters<
+    // Safe: a charge reads no other fields of the estimate.
+    estimate: { plausible: bounds, bounds, toolTerms: undefined } as unknown as Parameters<
       typeof chargeFor
     >[1]["estimate"],
     held: 1_000_000n,
