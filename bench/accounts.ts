@@ -1,7 +1,8 @@
 // Benchmarks what many accounts cost: the CPU time of a JSON call of one account and of 1,000 accounts at random, with all jobs, on both
 // stores. Run it with `node bin/bun.js bench/accounts.ts [--before <tree>] [--store sqlite] [--accounts 1000]`. `--before` also measures
 // another source tree, such as a worktree of an earlier commit, in the same rounds. Each gateway is a process of its own, warmed up by
-// calls. A round counts the CPU time until its queued work is done, and on PostgreSQL also that of the server.
+// calls. A round counts the CPU time until its queued work is done, without that of an idle gateway, and on PostgreSQL also that of the
+// server.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { loadavg, tmpdir } from "node:os";
@@ -29,6 +30,8 @@ const CONNECTIONS = Number(process.env["BENCH_CONNECTIONS"] ?? 16);
 const SECONDS_MAX = 120;
 /** Longer than the interval of each job that writes what calls left in memory or in a queue. */
 const QUIET_MS = Number(process.env["BENCH_QUIET_MS"] ?? 36_000);
+/** For the CPU time of an idle gateway. */
+const IDLE_MS = 20_000;
 const KINDS = ["sqlite", "postgres"] as const;
 const BODY = JSON.stringify({
   model: "sim/tiny",
@@ -46,6 +49,8 @@ interface Subject {
   readonly database: number[];
   calls: number;
   failures: number;
+  /** Seconds of CPU time while the gateway is quiet after a load. */
+  idle: number;
 }
 
 const provider = serveConstantReplies(0);
@@ -61,6 +66,10 @@ try {
           subjects.push(await start(tree, kind, accounts));
   for (const subject of subjects) await load(subject, Number(args["warm-up"]));
   await Bun.sleep(QUIET_MS);
+  for (const subject of subjects) subject.idle = subject.server.cpuSeconds();
+  await Bun.sleep(IDLE_MS);
+  for (const subject of subjects)
+    subject.idle = ((subject.server.cpuSeconds() - subject.idle) * QUIET_MS) / IDLE_MS;
   for (let round = 0; round < Number(args.rounds); round++)
     for (const subject of subjects) await measure(subject);
   printResults();
@@ -90,7 +99,18 @@ async function start(tree: string, kind: Subject["kind"], accounts: number): Pro
     keys.push(...(await Promise.all(Array.from({ length: 25 }, () => createKey(server.url)))));
   if (settings.DATABASE_URL !== undefined) await postgres?.analyze(settings.DATABASE_URL);
   delete process.env["DATABASE_URL"];
-  return { tree, kind, accounts, server, keys, gateway: [], database: [], calls: 0, failures: 0 };
+  return {
+    tree,
+    kind,
+    accounts,
+    server,
+    keys,
+    gateway: [],
+    database: [],
+    calls: 0,
+    failures: 0,
+    idle: 0,
+  };
 }
 
 /** The key of a new account with its starting credit, which is enough for thousands of calls. */
@@ -120,7 +140,8 @@ async function measure(subject: Subject): Promise<void> {
   const before = [subject.server.cpuSeconds(), cpuOfOwnPostgres()] as const;
   const calls = await load(subject, CALLS);
   await Bun.sleep(QUIET_MS);
-  subject.gateway.push(((subject.server.cpuSeconds() - before[0]) * 1e6) / calls);
+  const cpuSeconds = subject.server.cpuSeconds() - before[0] - subject.idle;
+  subject.gateway.push((cpuSeconds * 1e6) / calls);
   subject.database.push(((cpuOfOwnPostgres() - before[1]) * 1e6) / calls);
   subject.calls += calls;
 }
