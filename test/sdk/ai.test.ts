@@ -115,6 +115,7 @@ describe("the ai package", () => {
           model: openai(harness.unfundedAccount.key).chat("openai/gpt-5-mini"),
           prompt: "x",
           maxOutputTokens: 60_000,
+          headers: { "x-postern-hold": "full" },
           maxRetries: 0,
         }),
       ),

@@ -30,7 +30,7 @@ import type { UpstreamReply } from "../../upstream/read-upstream-reply.ts";
 import type { HeldCall } from "../call.ts";
 import { storeUnavailableFault, suspendedFault } from "../hold/confirm-hold.ts";
 import { spentFault } from "../hold/hold-faults.ts";
-import { withinHold } from "./meter.ts";
+import { chargeAbandoned, withinHold } from "./meter.ts";
 import { chargeCutStream, cutUsageOf, type RespondStreamDeps } from "./respond-stream.ts";
 
 export interface CollectDeps extends Pick<RespondStreamDeps, "count" | "now"> {
@@ -88,9 +88,14 @@ export async function collectReply(
     return { ok: true, reply: wholeReply(collection) };
   }
   cancelBodyStream(reply.body);
-  return roll?.ended !== undefined && collection.failure === undefined
-    ? cutReply(deps, collection, roll.ended)
-    : toFailedAttempt(failure, request, call.candidate.credential);
+  if (roll?.ended !== undefined && collection.failure === undefined)
+    return cutReply(deps, collection, roll.ended);
+  const failed = toFailedAttempt(failure, request, call.candidate.credential);
+  // The provider bills what it has sent before it fell silent.
+  const isBilled = failure === TIMED_OUT && collection.meter.outputBytes > 0;
+  if (!isBilled) return failed;
+  const { charge } = await chargeAbandoned(call, collection.meter, deps.now());
+  return { ...failed, usage: charge.usage };
 }
 
 const TIMED_OUT: AttemptFailure = {
