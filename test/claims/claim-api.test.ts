@@ -250,6 +250,8 @@ describeEachStore((kind, open) => {
             claimed_at: "2026-11-21T09:30:10.000Z",
             origin: "agent",
             receipts: false,
+            data_policy: null,
+            prompt_retention_days: null,
           },
         });
       }
