@@ -13,6 +13,8 @@ export interface Caveats {
   readonly models?: readonly string[];
   /** APIs of model calls, as usage records name them: "chat", "embeddings". */
   readonly endpoints?: readonly string[];
+  /** Names of MCP servers of the workspace; empty for none. */
+  readonly mcp_servers?: readonly string[];
   readonly scopes?: readonly ("models:write" | "usage:read" | "claim:read")[];
   /** The session that all calls belong to. */
   readonly session?: string;

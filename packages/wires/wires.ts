@@ -107,13 +107,17 @@ export {
 export {
   fetchResultText,
   type GatewayFetch,
+  type GatewayMcpTool,
   type GatewaySearch,
   type GatewayTools,
+  mcpServersOf,
+  type McpToolLists,
   searchResultText,
   takeGatewayTools,
   toolResult,
   urlsIn,
   writeFetch,
+  writeMcpCall,
   writeSearchCall,
 } from "./src/passes/gateway-tools.ts";
 export type {
@@ -121,6 +125,7 @@ export type {
   FetchedPage,
   FetchError,
 } from "./src/canonical/tools/canonical-web-fetch.ts";
+export type { McpServer, McpTool } from "./src/canonical/tools/canonical-mcp.ts";
 export type { SearchCall, SearchSource } from "./src/canonical/tools/canonical-web-search.ts";
 /** Citations in the text of a model that has none: `createLinkFinder(sources)("see [a](https://a.example)")`. */
 export { createLinkFinder } from "./src/passes/link-citations.ts";

@@ -95,6 +95,7 @@ export const ERASURES: readonly Erasure[] = [
   { table: "billing_details", key: "account_id", rows: OF_ACCOUNT },
   { table: "preset", key: "name", rows: OF_ACCOUNT },
   { table: "guardrail", key: "name", rows: OF_ACCOUNT },
+  { table: "mcp_server", key: "name", rows: OF_ACCOUNT },
   { table: "auto_top_up", key: "account_id", rows: OF_ACCOUNT },
   {
     table: "payment_method",

@@ -25,6 +25,8 @@ import { listKeys } from "../keys/keys.ts";
 import { getWallet } from "../ledger/ledger.ts";
 import { listTransfers } from "../ledger/transfers.ts";
 import { getBudgets } from "../ledger/wallet-budgets.ts";
+import { toMcpServerRecord } from "../mcp-servers/mcp-servers-routes.ts";
+import { listMcpServers } from "../mcp-servers/mcp-servers.ts";
 import { toPresetRecord } from "../presets/preset-record.ts";
 import { listPresets } from "../presets/presets.ts";
 import { toProviderKeyRecord } from "../provider-keys/provider-key-record.ts";
@@ -94,6 +96,8 @@ const SECTIONS: Readonly<Record<string, Section>> = {
     const sinks = await listSinks(db, accountId);
     return onePage(sinks.map((sink) => toSinkRecord(sink, queued.get(sink.name) ?? 0)));
   },
+  mcp_server: async ({ db, accountId }) =>
+    onePage((await listMcpServers(db, accountId)).map(toMcpServerRecord)),
   invoice: async ({ db, accountId, billing }, page) =>
     toSection(await listInvoices(db, accountId, page), (invoice) =>
       toInvoiceRecord(invoice, billing),

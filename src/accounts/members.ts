@@ -63,6 +63,7 @@ export const ROLE_PERMISSIONS = {
   "guardrails.change": MANAGERS,
   "sinks.read": MANAGERS,
   "sinks.change": MANAGERS,
+  "mcp_servers.change": MANAGERS,
   "webhooks.read": MANAGERS,
   "webhooks.change": MANAGERS,
   "audit.read": MANAGERS,
@@ -472,7 +473,6 @@ export function toMember(row: Row): Member {
   };
 }
 
-/** From the columns of a member or an invitation. */
 export function toAllowance(row: Row): Allowance | undefined {
   if (row["allowance_nano"] === null) return undefined;
   return {

@@ -89,6 +89,8 @@ export const AUDIT_ACTIONS = {
   "key.rotated": "The secret of a key was replaced.",
   "key.revoked": "A key was revoked.",
   "limit.changed": "An operator changed a limit of the gateway.",
+  "mcp_server.saved": "An MCP server was added, or its settings were changed.",
+  "mcp_server.deleted": "An MCP server was deleted.",
   "mcp_client.approved": "A person let an MCP client have a key.",
   "member.changed": "The owner changed the role or the allowance of a member.",
   "member.invited": "An owner invited a person.",

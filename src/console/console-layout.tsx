@@ -37,6 +37,7 @@ const PAGE_GROUPS = [
       { path: "/provider-keys", label: "Provider keys", permission: "provider_keys.read" },
       { path: "/presets", label: "Presets", permission: "presets.read" },
       { path: "/guardrails", label: "Guardrails", permission: "guardrails.read" },
+      { path: "/mcp-servers", label: "MCP servers", permission: "workspace.read" },
       { path: "/responses", label: "Stored responses", permission: "responses.read" },
       { path: "/members", label: "Members" },
       { path: "/sso", label: "Single sign-on", permission: "sso.read" },

@@ -25,6 +25,10 @@ import {
 import { type GuardrailPageDeps, guardrailPageRoutes } from "./guardrails/guardrail-page-routes.ts";
 import { type KeyPageDeps, keyPageRoutes } from "./keys/key-page-routes.ts";
 import { type LogPageDeps, logPageRoutes } from "./logs/log-page-routes.ts";
+import {
+  type McpServerPageDeps,
+  mcpServerPageRoutes,
+} from "./mcp-servers/mcp-server-page-routes.ts";
 import { type MemberPageDeps, memberPageRoutes } from "./members/member-page-routes.ts";
 import { overviewPage } from "./overview/overview-page.tsx";
 import { readOverview } from "./overview/read-overview.ts";
@@ -52,6 +56,7 @@ export interface ConsoleRouteDeps
     BillingPageDeps,
     DirectorySyncPageDeps,
     GuardrailPageDeps,
+    McpServerPageDeps,
     KeyPageDeps,
     MemberPageDeps,
     ProviderKeyPageDeps,
@@ -81,6 +86,7 @@ export function consoleRoutes(deps: ConsoleRouteDeps): readonly Route[] {
     ...connectedAppRoutes(deps),
     ...presetPageRoutes(deps),
     ...guardrailPageRoutes(deps),
+    ...mcpServerPageRoutes(deps),
     ...providerKeyPageRoutes(deps),
     ...memberPageRoutes(deps),
     ...ssoPageRoutes(deps),

@@ -59,6 +59,8 @@ const OMITTED_PATHS: ReadonlySet<string> = new Set([
   "/v1/guardrails/{name}",
   "/v1/sinks",
   "/v1/sinks/{name}",
+  "/v1/mcp_servers",
+  "/v1/mcp_servers/{name}",
   "/v1/moderations",
   "/v1/images/edits",
   "/v1/decisions",

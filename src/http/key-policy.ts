@@ -15,6 +15,8 @@ export interface KeyPolicy {
   readonly providers?: readonly string[];
   /** The APIs of model calls that it may use, as usage records name them. */
   readonly endpoints?: readonly string[];
+  /** Globs of names of the workspace's MCP servers; empty for none. */
+  readonly mcpServers?: readonly string[];
   readonly requestsPerMinute?: number;
   readonly tokensPerMinute?: number;
   readonly concurrentCalls?: number;
@@ -38,6 +40,7 @@ export const POLICY_FIELDS = [
   "models",
   "providers",
   "endpoints",
+  "mcpServers",
   "requestsPerMinute",
   "tokensPerMinute",
   "concurrentCalls",

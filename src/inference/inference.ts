@@ -21,6 +21,7 @@ import type { HoldDeps } from "./lifecycle/hold/hold.ts";
 import { createKeyRates, type KeyRates } from "./lifecycle/hold/key-rates.ts";
 import type { InferDeps } from "./lifecycle/infer.ts";
 import type { OfferDeps } from "./lifecycle/offer.ts";
+import { createToolListCache, type McpDeps } from "./lifecycle/open-mcp-servers.ts";
 import type { PrepareCall } from "./lifecycle/parse-call.ts";
 import type { PlanDeps } from "./lifecycle/plan-call.ts";
 import type { SettleDeps } from "./lifecycle/settle.ts";
@@ -66,6 +67,7 @@ export interface InferenceDeps {
   /** Undefined where the gateway does not search the web, or fetches no pages for models. */
   readonly searchWeb: SearchWeb | undefined;
   readonly fetchesPages: boolean;
+  readonly mcp: Pick<McpDeps, "findMcpServers" | "openConnection">;
   readonly pseudonymOf: (accountId: string) => string;
   readonly sendsAnthropicUserId: boolean;
   readonly isClaimed: (accountId: string) => Promise<boolean>;
@@ -140,6 +142,7 @@ export function createInference(deps: InferenceDeps): Inference {
     hold: holdDepsOf(deps, { heldCredit, rates, recentOutputs }),
     roll: { raise: deps.ledger.raise, now, monotonicNow: relay.now, timer: relay.timer },
     files: fetchFilesDepsOf(deps),
+    mcp: mcpDepsOf(deps),
     plan,
     offers: deps.offers,
     send: measuredSend,
@@ -162,10 +165,7 @@ export function createInference(deps: InferenceDeps): Inference {
     countTokens: { findPreset, openGuards, route, send, freezeOf, isClaimed },
     accountAt,
     isAvailable,
-    health: (model, at) => {
-      const { credentials = [] } = accountAt(model.provider) ?? {};
-      return providerHealth(routing, model, { credentials, now: at });
-    },
+    health: (model, at) => healthOf(model, at, { accountAt, routing }),
     openCircuits: () => breaker.listOpen(now()),
     stoppedSessions,
     rateHeadersOf: rates.headersOf,
@@ -200,15 +200,32 @@ function planDepsOf(deps: InferenceDeps, shutdownSignals: ShutdownSignals): Plan
   return { pseudonymOf, sendsAnthropicUserId, shutdownSignals };
 }
 
+function performanceNow(): number {
+  return performance.now();
+}
+
+function healthOf(
+  model: Model,
+  now: number,
+  { accountAt, routing }: Pick<InferDeps["route"], "accountAt" | "routing">,
+): ReturnType<typeof providerHealth> {
+  const { credentials = [] } = accountAt(model.provider) ?? {};
+  return providerHealth(routing, model, { credentials, now });
+}
+
+function mcpDepsOf({ mcp, now, log }: InferenceDeps): McpDeps {
+  return { ...mcp, now, log, lists: createToolListCache() };
+}
+
 function toolLoopDepsOf(
-  { searchWeb, fetchesPages, files, now, log }: InferenceDeps,
+  { searchWeb, fetchesPages, files, now, log, monotonicNow = performanceNow }: InferenceDeps,
   { send, plan, extendHold }: Pick<ToolLoopDeps, "send" | "plan" | "extendHold">,
 ): ToolLoopDeps {
   const { fetchFile, perMinute } = files;
   const fetchPage = fetchesPages && perMinute > 0 ? createFetchPage(fetchFile, now) : undefined;
   const limiter = createRateLimiter({ perMinute: Math.max(1, perMinute), burst: perMinute });
   const mayFetch = (accountId: string): boolean => limiter.take(accountId, now()) === 0;
-  return { searchWeb, fetchPage, mayFetch, now, log, send, plan, extendHold };
+  return { searchWeb, fetchPage, mayFetch, now, monotonicNow, log, send, plan, extendHold };
 }
 
 function settleDepsOf(
@@ -230,7 +247,7 @@ function settleDepsOf(
 }
 
 function relayDepsOf(deps: InferenceDeps, shutdownSignals: ShutdownSignals): RelayDeps {
-  const { timeouts, ledger, lease, monotonicNow: now = () => performance.now() } = deps;
+  const { timeouts, ledger, lease, monotonicNow: now = performanceNow } = deps;
   return {
     timer: createSharedTimer(now),
     limits: timeouts,

@@ -193,6 +193,13 @@ function narrowPolicy(access: Access, change: PolicyChange = {}): PolicyChange {
       "allowed_endpoints",
       `This key may not call the API \`${other}\`.`,
     );
+  const server = change.mcpServers?.find((glob) => !matchesGlob(policy.mcpServers, glob));
+  if (server !== undefined)
+    throw ownerOnlyFault(
+      access,
+      "allowed_mcp_servers",
+      `This key may not use the MCP server \`${server}\`.`,
+    );
   const [own, asked] = [policy.sessionLimitUsd, change.sessionLimitUsd];
   const isRaised = own !== undefined && asked != null && Number(asked) > Number(own);
   if (isRaised)

@@ -23,6 +23,7 @@ const Caveats = z.strictObject({
   exp: z.int().positive().max(9_999_999_999).optional(),
   models: POLICY_SCHEMA.allowed_models.unwrap().optional(),
   endpoints: POLICY_SCHEMA.allowed_endpoints.unwrap().optional(),
+  mcp_servers: POLICY_SCHEMA.allowed_mcp_servers.unwrap().optional(),
   scopes: z.array(z.enum(MODEL_CALL_SCOPES)).min(1).optional(),
   session: POLICY_SCHEMA.session.unwrap().optional(),
   session_usd: USD.optional(),
@@ -35,7 +36,10 @@ export interface KeyBlock {
   readonly limit: Nano | undefined;
   readonly expiresAt: number | undefined;
   readonly scopes: z.infer<typeof Caveats>["scopes"];
-  readonly policy: Pick<KeyPolicy, "models" | "endpoints" | "session" | "sessionLimitUsd">;
+  readonly policy: Pick<
+    KeyPolicy,
+    "models" | "endpoints" | "mcpServers" | "session" | "sessionLimitUsd"
+  >;
 }
 
 export interface DerivedKeyText {
@@ -83,12 +87,14 @@ export function readDerivedKey(prefix: string, raw: string): DerivedKeyText | un
 function readBlock(text: string): readonly KeyBlock[] {
   const caveats = Caveats.safeParse(tryParseJson(decoded(text).toString("utf8")));
   if (!caveats.success) return [];
-  const { id, usd, exp, scopes, models, endpoints, session, session_usd: usdMax } = caveats.data;
+  const { id, usd, exp, scopes, models, endpoints, session } = caveats.data;
+  const { session_usd: usdMax, mcp_servers: mcpServers } = caveats.data;
   const limit = usd === undefined ? undefined : nanoFromUsd(usd);
   const expiresAt = exp === undefined ? undefined : exp * 1_000;
   const policy = {
     ...(models !== undefined && { models }),
     ...(endpoints !== undefined && { endpoints }),
+    ...(mcpServers !== undefined && { mcpServers }),
     ...(session !== undefined && { session }),
     ...(usdMax !== undefined && { sessionLimitUsd: usdMax }),
   };

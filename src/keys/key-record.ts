@@ -33,6 +33,9 @@ export const POLICY_SCHEMA = {
     })
     .nullable()
     .meta({ description: "Such as `chat`." }),
+  allowed_mcp_servers: z.array(z.string()).max(GLOBS_MAX).nullable().meta({
+    description: "Globs of names.",
+  }),
   requests_per_minute: Rate.meta({
     description: "Of model calls.",
   }),
@@ -43,7 +46,7 @@ export const POLICY_SCHEMA = {
     description: "Open model calls.",
   }),
   max_price_per_million_usd: z.number().min(0).max(RATE_MAX).nullable().meta({
-    description: "Highest list price; other fees are refused.",
+    description: "Highest list price.",
   }),
   session_limit_usd: z.number().min(0).max(9_000_000).nullable().meta({
     description: "Most that each session may spend.",
@@ -69,7 +72,7 @@ export const POLICY_SCHEMA = {
     description: "Keeps requests and replies.",
   }),
   alert_percents: z.array(z.number().int().min(1).max(100)).min(1).max(5).nullable().meta({
-    description: "Percentages of `limit_usd` that fire `key.limit_reached`.",
+    description: "Of `limit_usd`; fire `key.limit_reached`.",
   }),
 };
 
@@ -84,6 +87,7 @@ export const POLICY_PARAMS: Readonly<Record<keyof KeyPolicy, keyof typeof POLICY
   sessionLimitUsd: "session_limit_usd",
   dataPolicy: "data_policy",
   endpoints: "allowed_endpoints",
+  mcpServers: "allowed_mcp_servers",
   receipts: "receipts",
   cacheSeconds: "cache_ttl",
   promptLogging: "prompt_logging",
@@ -152,6 +156,7 @@ export const KEY_EXAMPLE = {
   allowed_models: ["openai/*"],
   allowed_providers: null,
   allowed_endpoints: null,
+  allowed_mcp_servers: null,
   requests_per_minute: 60,
   tokens_per_minute: null,
   max_concurrent_calls: null,
@@ -202,6 +207,7 @@ function toPolicyRecord({ policy, alertPercents }: Pick<Key, "policy" | "alertPe
     allowed_models: policy.models === undefined ? null : [...policy.models],
     allowed_providers: policy.providers === undefined ? null : [...policy.providers],
     allowed_endpoints: policy.endpoints === undefined ? null : [...policy.endpoints],
+    allowed_mcp_servers: policy.mcpServers === undefined ? null : [...policy.mcpServers],
     requests_per_minute: policy.requestsPerMinute ?? null,
     tokens_per_minute: policy.tokensPerMinute ?? null,
     max_concurrent_calls: policy.concurrentCalls ?? null,

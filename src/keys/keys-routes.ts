@@ -111,7 +111,7 @@ function createRoute(keys: Keys, provePublicKey: ProvePublicKey): Route {
     tag: "Keys",
     summary: "Create a key",
     description:
-      "Give each program its own key with a limit and scopes; by default those of the calling key, which cannot give more. A limited key must set `limit_usd`, which is subtracted from its own limit. In a claimed account, keys of an expiring key expire no later. Restrictions are inherited; a key with its own rate limits creates none.",
+      "Limit and scopes are at most those of the calling key; a limited key must set `limit_usd`, which is subtracted from its own. Restrictions are inherited.",
     dialect: "openai",
     body: NewKeyBody,
     requestExample: { name: "ci", limit_usd: 5, limit_window: "day" },
@@ -375,6 +375,7 @@ function parsePolicyFields(body: z.infer<typeof KeySettingsBody>): PolicyChange 
     models: body.allowed_models,
     providers: body.allowed_providers,
     endpoints: body.allowed_endpoints,
+    mcpServers: body.allowed_mcp_servers,
     session: body.session,
     receipts: body.receipts,
     cacheSeconds: body.cache_ttl,

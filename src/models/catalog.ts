@@ -58,6 +58,8 @@ export interface Model {
   /** The gateway searches the web, or fetches pages, for this model, because its provider does not. */
   readonly hasGatewaySearch?: true;
   readonly hasGatewayFetch?: true;
+  /** The gateway calls MCP servers for this model. */
+  readonly hasGatewayMcp?: true;
   /** Set by the operator: the id of a model with the same weights, or a name that several models share. */
   readonly sameAs?: string;
 }

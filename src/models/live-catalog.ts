@@ -9,7 +9,7 @@ import { utcDay } from "../base/time.ts";
 import { blankModel } from "./blank-model.ts";
 import { builtInModels, catalogOf, OPERATOR_SOURCE, wiresOf } from "./catalog.ts";
 import type { Catalog, CatalogCredential, Model } from "./catalog.ts";
-import { type GatewayToolFees, withGatewayTools } from "./gateway-search.ts";
+import { type GatewayToolFees, withGatewayTools } from "./gateway-tool-models.ts";
 import { parsePriceTable, PRICE_TABLE } from "./list-prices.ts";
 import type { PriceTable } from "./list-prices.ts";
 import type { Wire } from "./model-facts.ts";
@@ -49,14 +49,11 @@ export function createLiveCatalog(options: {
 }): LiveCatalog {
   const builtIn = builtInModels(options.prices);
   const { file, gatewayTools } = options;
-  const finished = (catalog: Catalog): Catalog =>
-    gatewayTools === undefined
-      ? catalog
-      : catalogOf(
-          withGatewayTools([...new Set(catalog.byName.values())], gatewayTools),
-          catalog.providers,
-          catalog.credentials,
-        );
+  const finished = ({ byName, providers, credentials }: Catalog): Catalog => {
+    const own = new Set(providers.map(({ id }) => id));
+    const models = withGatewayTools([...new Set(byName.values())], gatewayTools, own);
+    return catalogOf(models, providers, credentials);
+  };
   let stamp: string | undefined;
   const keyStamps = new Map<string, string | undefined>();
   // Each stamp is taken before the file is read, so that a change meanwhile is seen by the next refresh.

@@ -35,7 +35,7 @@ import { createOwnHolds } from "../ledger/own-holds.ts";
 import { createHoldReconciler, type HoldReconciliation } from "../ledger/reconcile.ts";
 import { findRunningProcesses, type WatchOptions } from "../ledger/running-processes.ts";
 import { sweepHolds } from "../ledger/sweep.ts";
-import type { GatewayToolFees } from "../models/gateway-search.ts";
+import type { GatewayToolFees } from "../models/gateway-tool-models.ts";
 import {
   createLiveCatalog,
   type LiveCatalog,

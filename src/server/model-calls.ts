@@ -16,11 +16,13 @@ import { infer } from "../inference/lifecycle/infer.ts";
 import { timeoutsFrom } from "../inference/lifecycle/timeouts.ts";
 import { createFetchFile } from "../inference/media/fetch-file.ts";
 import { PROVIDERS } from "../inference/providers/providers.ts";
+import { createOpenMcpConnection } from "../inference/remote-mcp/mcp-client.ts";
 import { createSearchBackend } from "../inference/web-search/search-backends.ts";
 import { findLimitRaiser } from "../keys/limit-raiser.ts";
 import { findLiveKey } from "../keys/live-keys.ts";
 import { findFreeze } from "../ledger/freezes.ts";
 import { countOpenCalls } from "../ledger/ledger.ts";
+import { findCallServers } from "../mcp-servers/mcp-servers.ts";
 import { createMetrics, type Metrics } from "../operations/metrics.ts";
 import { type ProcessMetricsDeps, watchEventLoop } from "../operations/process-metrics.ts";
 import { findPreset } from "../presets/presets.ts";
@@ -92,6 +94,7 @@ export function createModelCalls(
     files: filesOf(config, options, bodyQuota),
     searchWeb: config.webSearch && createSearchBackend(config.webSearch),
     fetchesPages: config.webSearch?.fetchFee !== undefined,
+    mcp: mcpOf(config, core),
     pseudonymOf: createPseudonyms(master),
     sendsAnthropicUserId: config.sendsAnthropicUserId,
     isClaimed: async (accountId) => (await getAccount(db, accountId)).claimedAt !== null,
@@ -142,6 +145,13 @@ function listKeyProviders(
       const account = accountAt(id);
       return account !== undefined && canAddKey(account, isDevelopment);
     });
+}
+
+function mcpOf({ development }: Config, { db, master }: Core): InferenceDeps["mcp"] {
+  return {
+    findMcpServers: (accountId) => findCallServers(db, accountId, master),
+    openConnection: createOpenMcpConnection({ resolve: resolveHost, allowLoopback: development }),
+  };
 }
 
 function openGuardsOf(

@@ -81,6 +81,7 @@ export function createRouteDeps(
       decisionModels: () => decisionModels(services),
       onChanged: keys.forgetLookUps,
     },
+    mcpServers: { db, master, allowLoopback: config.development },
     webhooks: { db, webhooks },
     sinks: {
       db,
@@ -141,6 +142,7 @@ function consoleDeps(
     keys,
     sso,
     auditStreams: { master, allowLoopback: isDevelopment },
+    mcpServers: { master, allowLoopback: isDevelopment },
     providerKeys,
     webhooks,
     idempotency,

@@ -39,6 +39,7 @@ import { type InferenceRouteDeps, inferenceRoutes } from "../inference/api/infer
 import { type KeyRouteDeps, keyRoutes } from "../keys/keys-routes.ts";
 import type { ProofDeps } from "../ledger-proofs/find-proof.ts";
 import { ledgerProofRoutes } from "../ledger-proofs/ledger-proofs-routes.ts";
+import { type McpServerRouteDeps, mcpServerRoutes } from "../mcp-servers/mcp-servers-routes.ts";
 import { type McpSignInDeps, mcpSignInRoutes } from "../mcp-sign-in/mcp-sign-in-routes.ts";
 import { type McpRouteDeps, mcpRoutes } from "../mcp/mcp-routes.ts";
 import { type ModelRoutesDeps, modelRoutes } from "../models/models-routes.ts";
@@ -81,6 +82,7 @@ export interface RouteDeps {
   readonly providerKeys: ProviderKeyRouteDeps;
   readonly guardrails: GuardrailRouteDeps;
   readonly sinks: SinkRouteDeps;
+  readonly mcpServers: McpServerRouteDeps;
   readonly webhooks: WebhookRouteDeps;
   readonly billing: BillingRouteDeps;
   readonly claims: ClaimRouteDeps;
@@ -126,6 +128,7 @@ export function allRoutes(deps: RouteDeps): readonly Route[] {
     ...presetRoutes({ db }),
     ...guardrailRoutes(deps.guardrails),
     ...sinkRoutes(deps.sinks),
+    ...mcpServerRoutes(deps.mcpServers),
     ...billingDetailsRoutes({ db }),
     ...serviceCreditRoutes({ db }),
     ...billingRoutes(deps.billing),

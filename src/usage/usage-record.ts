@@ -83,6 +83,9 @@ export const UsageRecordSchema = z
         }),
       )
       .meta({ description: "What the guardrails of the workspace decided, and their time." }),
+    mcp_calls: z
+      .array(z.object({ server: z.string(), tool: z.string(), ok: z.boolean(), ms: z.int() }))
+      .meta({ description: "The calls that the gateway made to MCP servers." }),
     trace_id: z
       .string()
       .nullable()
@@ -123,6 +126,7 @@ export const USAGE_EXAMPLE = {
   labels: { team: "search" },
   dropped: [],
   guardrails: [],
+  mcp_calls: [],
   trace_id: null,
 };
 
@@ -242,6 +246,7 @@ export function toUsageRecord(record: UsageRecord): z.infer<typeof UsageRecordSc
     labels: Object.fromEntries(record.labels.map(splitLabel)),
     dropped: [...(record.dropped ?? [])],
     guardrails: [...(record.guardrails ?? [])],
+    mcp_calls: [...(record.mcpCalls ?? [])],
     trace_id: record.traceId ?? null,
   };
 }

@@ -89,6 +89,15 @@ export interface ProviderAttempt {
   readonly credential?: string;
 }
 
+/** A call of a tool of an MCP server that the gateway made. */
+export interface McpCallRecord {
+  /** As the request names it. */
+  readonly server: string;
+  readonly tool: string;
+  readonly ok: boolean;
+  readonly ms: number;
+}
+
 /** What only a receipt says of a call. */
 export interface ReceiptDetail {
   readonly requestedModel: string;
@@ -134,6 +143,7 @@ export interface UsageRecord {
   readonly dropped?: readonly string[] | undefined;
   /** What the guardrails of the workspace decided. */
   readonly guardrails?: readonly GuardrailCheck[] | undefined;
+  readonly mcpCalls?: readonly McpCallRecord[] | undefined;
   /** The trace of the caller's `traceparent` header. */
   readonly traceId?: string | undefined;
   /** Set if the caller asked for a receipt. */
@@ -226,6 +236,7 @@ export function toUsageValues(record: UsageRecord, charges?: ChargesAt): readonl
       attempts: record.attempts,
       dropped: record.dropped,
       guardrails: record.guardrails,
+      mcpCalls: record.mcpCalls,
       traceId: record.traceId,
       receipt: record.receipt,
     }),
@@ -240,7 +251,7 @@ export function toUsageRecord(row: Row): UsageRecord {
   // Safe because only `toUsageValues` writes this column.
   const detail = JSON.parse(text(row, "detail")) as Pick<
     UsageRecord,
-    "price" | "attempts" | "dropped" | "guardrails" | "traceId" | "receipt"
+    "price" | "attempts" | "dropped" | "guardrails" | "mcpCalls" | "traceId" | "receipt"
   >;
   const labels = textOrNull(row, "labels");
   return {
@@ -270,6 +281,7 @@ export function toUsageRecord(row: Row): UsageRecord {
     labels: labels === null ? [] : parseStoredLabels(labels),
     dropped: detail.dropped,
     guardrails: detail.guardrails,
+    mcpCalls: detail.mcpCalls,
     traceId: detail.traceId,
     receipt: detail.receipt,
   };

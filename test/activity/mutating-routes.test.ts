@@ -101,6 +101,11 @@ const REQUESTS: Readonly<Record<string, (world: World) => Promise<Send> | Send>>
     send(world, "PATCH", "/v1/account/balance-alert", { low_usd: 5 }),
   changeBillingDetails: (world) => () =>
     send(world, "PATCH", "/v1/billing/details", { name: "Example Ltd" }),
+  saveMcpServer: (world) => () => send(world, "POST", "/v1/mcp_servers/docs", MCP_SERVER),
+  deleteMcpServer: async (world) => {
+    await send(world, "POST", "/v1/mcp_servers/docs", MCP_SERVER);
+    return () => send(world, "DELETE", "/v1/mcp_servers/docs");
+  },
   saveGuardrail: (world) => () => send(world, "POST", "/v1/guardrails/no-mail", GUARDRAIL),
   deleteGuardrail: async (world) => {
     await send(world, "POST", "/v1/guardrails/no-mail", GUARDRAIL);
@@ -235,6 +240,15 @@ const REQUESTS: Readonly<Record<string, (world: World) => Promise<Send> | Send>>
     );
     return () => post(world, "/connected-apps", { key: String(row?.["id"]) });
   },
+  changeMcpServers: (world) => () =>
+    post(world, "/mcp-servers", {
+      do: "save",
+      name: "docs",
+      url: "https://mcp.example.com/mcp",
+      allowed_tools: "",
+      header_name: "",
+      header_value: "",
+    }),
   changeGuardrails: (world) => () =>
     post(world, "/guardrails", {
       do: "patterns",
@@ -461,6 +475,7 @@ async function scimCaller(world: World) {
 }
 
 const PROVIDER_KEY = { provider: "openai", api_key: "sk-test-0000000000000000000000" };
+const MCP_SERVER = { url: "https://mcp.example.com/mcp" };
 const GUARDRAIL = { type: "patterns", entities: ["email"] };
 const SINK = { type: "otlp", url: "https://otlp.example.com/v1/traces" };
 const WEBHOOK = { url: "https://hooks.example.com/postern" };

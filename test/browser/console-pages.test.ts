@@ -66,6 +66,7 @@ const PAGES: readonly (readonly [name: string, target: () => string])[] = [
     "/connected-apps",
     "/presets",
     "/guardrails",
+    "/mcp-servers",
     "/provider-keys",
     "/budgets",
     "/members",

@@ -88,6 +88,7 @@ test("a name of 88 characters widens no table of the console, at 390 and at 1,44
     "/connected-apps",
     "/presets",
     "/guardrails",
+    "/mcp-servers",
     "/provider-keys",
     `/provider-keys/${history.providerKeyId}`,
     "/responses",

@@ -45,6 +45,7 @@ const PAGE_PERMISSIONS: Readonly<Record<string, Permission>> = {
   showPresets: "presets.read",
   showGuardrails: "guardrails.read",
   showSinks: "sinks.read",
+  showMcpServers: "workspace.read",
   showWorkspaceSso: "sso.read",
   showDirectorySync: "sso.read",
   showWorkspaceWebhooks: "webhooks.read",
@@ -100,6 +101,20 @@ const FORM_PERMISSIONS: Readonly<Record<string, readonly (readonly [Permission, 
   changeWorkspaceProviderKeys: [
     ["provider_keys.change", { do: "add", provider: "sim", api_key: "short" }],
     ["provider_keys.change", { do: "remove", provider_key: "pk_none" }],
+  ],
+  changeMcpServers: [
+    [
+      "mcp_servers.change",
+      {
+        do: "save",
+        name: "Not a name",
+        url: "x",
+        allowed_tools: "",
+        header_name: "",
+        header_value: "",
+      },
+    ],
+    ["mcp_servers.change", { do: "delete", name: "none" }],
   ],
   changeGuardrails: [
     ["guardrails.change", { do: "patterns", name: "Not a name", action: "mask" }],

@@ -780,7 +780,7 @@ const SETTLEMENTS: readonly Mutation[] = [
     [
       [
         "an MCP server's results are held like a search's",
-        "if (hasServers) sizes.push(undefined);",
+        "if (hasServers) sizes.push(mcpTokens);",
         "if (hasServers) sizes.push(TOKENS_PER_SEARCH);",
       ],
       [

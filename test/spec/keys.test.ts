@@ -41,6 +41,7 @@ const FIELDS = [
   "allowed_models",
   "allowed_providers",
   "allowed_endpoints",
+  "allowed_mcp_servers",
   "requests_per_minute",
   "tokens_per_minute",
   "max_concurrent_calls",

@@ -48,6 +48,7 @@ const FIELDS = [
   "labels",
   "dropped",
   "guardrails",
+  "mcp_calls",
   "trace_id",
 ];
 

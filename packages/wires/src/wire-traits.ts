@@ -57,6 +57,8 @@ export interface WireTraits {
   readonly takesFunctions: (abilities: Abilities, effort: unknown) => boolean;
   /** What limits the calls of tools that the provider runs: all together, or each of them. */
   readonly toolLimitField?: "max_tool_calls" | "max_uses";
+  /** A request can name MCP servers, which the provider calls. */
+  readonly takesMcpServers: boolean;
   /** A lower output limit is raised to it in translation. */
   readonly outputLimitMin?: number;
   /** Lists of a request whose entries name further models, which run within the call. Other wires drop them. */
@@ -94,6 +96,7 @@ const DEFAULTS: Omit<WireTraits, "base"> = {
   takesCustomTools: () => false,
   takesFunctions: () => true,
   namedModelLists: [],
+  takesMcpServers: false,
   sendsCodeRuns: false,
   reasonsOnRequest: false,
 };
@@ -140,6 +143,7 @@ export const WIRE_TRAITS: Readonly<Record<UpstreamWireName, WireTraits>> = {
     takesCustomTools: () => true,
     toolLimitField: "max_tool_calls",
     createCollector: createResponsesCollector,
+    takesMcpServers: true,
   },
   messages: {
     ...MESSAGES,
@@ -151,6 +155,7 @@ export const WIRE_TRAITS: Readonly<Record<UpstreamWireName, WireTraits>> = {
     namedModelLists: ["advisors", "fallbacks"],
     countWire: "count_tokens",
     toolName: /^[A-Za-z0-9_-]{1,128}$/,
+    takesMcpServers: true,
   },
   count_tokens: { ...MESSAGES, operation: "count_tokens" },
   embeddings: RELAYED,

@@ -2,7 +2,7 @@
 // redirect, and limits the size of the response.
 
 import { parseEndpoint, type ResolveHost } from "./public-endpoint.ts";
-import { getPublicUrl } from "./public-url.ts";
+import { getPublicUrl, SESSION_HEADER } from "./public-url.ts";
 
 const BYTES_MAX = 262_144;
 const TIMEOUT_MS = 10_000;
@@ -11,6 +11,8 @@ export interface PublicFetchOptions {
   /** Development only. */
   readonly allowLoopback: boolean;
   readonly resolve: ResolveHost;
+  /** Of a response. */
+  readonly bytesMax?: number;
 }
 
 interface RequestInit {
@@ -22,7 +24,11 @@ interface RequestInit {
 
 export type PublicFetch = (url: string, init?: RequestInit) => Promise<Response>;
 
-export function createPublicFetch({ allowLoopback, resolve }: PublicFetchOptions): PublicFetch {
+export function createPublicFetch({
+  allowLoopback,
+  resolve,
+  bytesMax = BYTES_MAX,
+}: PublicFetchOptions): PublicFetch {
   return async (url, { method = "GET", headers = {}, body, signal } = {}) => {
     const endpoint = parseEndpoint(url, allowLoopback);
     if (typeof endpoint === "string") throw new Error(`the URL ${endpoint}`);
@@ -36,15 +42,18 @@ export function createPublicFetch({ allowLoopback, resolve }: PublicFetchOptions
       headers: others,
       ...(body === undefined || body === null ? {} : { sent: textOf(body) }),
       readsErrors: true,
-      bytesMax: BYTES_MAX,
+      bytesMax,
       resolve,
       signal: signal ?? AbortSignal.timeout(TIMEOUT_MS),
     });
     if (response.body === undefined) throw new Error("the response is too large");
-    const { status, contentType } = response;
+    const { status, contentType, sessionId } = response;
     return new Response(response.body.length === 0 ? null : new Uint8Array(response.body), {
       status,
-      headers: { "content-type": contentType },
+      headers: {
+        "content-type": contentType,
+        ...(sessionId === undefined ? {} : { [SESSION_HEADER]: sessionId }),
+      },
     });
   };
 }

@@ -9,6 +9,7 @@ import {
   type ResolveHost,
 } from "./public-endpoint.ts";
 
+export const SESSION_HEADER = "mcp-session-id";
 const HEADERS_MAX_BYTES = 16_384;
 
 export interface PublicUrlRequest {
@@ -33,6 +34,8 @@ export interface PublicUrlResponse {
   readonly contentType: string;
   /** The target of a redirect. */
   readonly location: string | undefined;
+  /** The session that an MCP server began. */
+  readonly sessionId: string | undefined;
   /** Empty if the status is not 200, without `readsErrors`; undefined if it is larger than `bytesMax`. */
   readonly body: Buffer | undefined;
 }
@@ -57,6 +60,7 @@ export async function getPublicUrl(get: PublicUrlRequest): Promise<PublicUrlResp
         status: response.statusCode ?? 0,
         contentType: response.headers["content-type"] ?? "",
         location: response.headers.location,
+        sessionId: firstOf(response.headers[SESSION_HEADER]),
       };
       if (reply.status !== 200 && get.readsErrors !== true) {
         settle({ ...reply, body: Buffer.alloc(0) });
@@ -71,6 +75,10 @@ export async function getPublicUrl(get: PublicUrlRequest): Promise<PublicUrlResp
     });
     request.end(get.sent);
   });
+}
+
+function firstOf(header: string | readonly string[] | undefined): string | undefined {
+  return typeof header === "string" ? header : header?.[0];
 }
 
 function requestTo(
@@ -136,7 +144,7 @@ function readBody(
   });
 }
 
-function rejectOnAbort(signal: AbortSignal): Promise<never> {
+export function rejectOnAbort(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {
     const stop = (): void => reject(new Error("stopped"));
     if (signal.aborted) stop();

@@ -7,6 +7,7 @@ import { reencryptBatches } from "../../batches/batch-encryption.ts";
 import type { Config } from "../../config/config.ts";
 import { loadMasterSecret } from "../../config/master-secret.ts";
 import { countKeysByPreviousSecret } from "../../keys/key-hashes.ts";
+import { reencryptMcpServers } from "../../mcp-servers/mcp-servers.ts";
 import { reencryptPrompts } from "../../prompt-log/prompt-log.ts";
 import { reencryptProviderKeys } from "../../provider-keys/reencrypt-provider-keys.ts";
 import { reencryptResponses } from "../../responses/storage/reencrypt-responses.ts";
@@ -24,6 +25,7 @@ const TABLES: Readonly<Record<string, (db: Db, master: MasterSecret) => Promise<
     "provider keys": reencryptProviderKeys,
     "webhook secrets": reencryptWebhooks,
     "audit stream headers": reencryptStreams,
+    "MCP server headers": reencryptMcpServers,
     "identity provider secrets": reencryptSsoSecrets,
     "stored responses": reencryptResponses,
     "batches and files": reencryptBatches,

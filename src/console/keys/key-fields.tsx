@@ -117,6 +117,7 @@ const RESTRICTION_FIELDS = [
   "allowed_models",
   "allowed_providers",
   "allowed_endpoints",
+  "allowed_mcp_servers",
   "requests_per_minute",
   "tokens_per_minute",
   "max_concurrent_calls",
@@ -159,6 +160,11 @@ function RestrictionFields({ inputOf, sendsEmails }: RestrictionProps): Child {
           {...inputOf("allowed_endpoints", "endpoints")}
           label="Allowed endpoints"
           hint="One per line, such as chat, responses or embeddings. Empty: all endpoints."
+        />
+        <TextField
+          {...inputOf("allowed_mcp_servers", "mcp-servers")}
+          label="Allowed MCP servers"
+          hint="Names of the workspace's servers, one per line, or none. Empty: all servers."
         />
       </div>
       <div class="fields">

@@ -24,6 +24,7 @@ const FIELD_NAMES = [
   "allowed_models",
   "allowed_providers",
   "allowed_endpoints",
+  "allowed_mcp_servers",
   "requests_per_minute",
   "tokens_per_minute",
   "max_concurrent_calls",
@@ -58,6 +59,7 @@ export const KEY_FIELDS = {
   allowed_models: z.string().optional(),
   allowed_providers: z.string().optional(),
   allowed_endpoints: z.string().optional(),
+  allowed_mcp_servers: z.string().optional(),
   requests_per_minute: z.string().optional(),
   tokens_per_minute: z.string().optional(),
   max_concurrent_calls: z.string().optional(),
@@ -91,6 +93,7 @@ export function keyFormValues(key: Key): KeyFormValues {
     allowed_models: lines(policy.models),
     allowed_providers: lines(policy.providers),
     allowed_endpoints: lines(policy.endpoints),
+    allowed_mcp_servers: policy.mcpServers?.length === 0 ? NONE : lines(policy.mcpServers),
     requests_per_minute: plain(policy.requestsPerMinute),
     tokens_per_minute: plain(policy.tokensPerMinute),
     max_concurrent_calls: plain(policy.concurrentCalls),
@@ -150,6 +153,11 @@ function parsePolicy(form: KeyFormValues, isChanged: (field: KeyField) => boolea
     allowed_models: () => ({ models: list("allowed_models") }),
     allowed_providers: () => ({ providers: list("allowed_providers") }),
     allowed_endpoints: () => ({ endpoints: list("allowed_endpoints") }),
+    allowed_mcp_servers: () => ({
+      mcpServers: policyField(form, "allowed_mcp_servers", (text) =>
+        text === NONE ? [] : listOf(text),
+      ),
+    }),
     session: () => ({ session: policyField(form, "session", String) }),
     receipts: () => ({ receipts: flag("receipts") }),
     prompt_logging: () => ({ promptLogging: flag("prompt_logging") }),
@@ -186,6 +194,7 @@ const FIELD_RULES: Readonly<Record<PolicyParam, string>> = {
   allowed_models: "Enter at most 50 model ids, one per line. `*` stands for any characters.",
   allowed_providers: "Enter at most 50 provider ids, one per line. `*` stands for any characters.",
   allowed_endpoints: `Enter one per line: ${USAGE_APIS.join(", ")}.`,
+  allowed_mcp_servers: "Enter at most 50 names of MCP servers, one per line, or none.",
   session: "Enter 1 to 64 letters, digits and `_.:@+-`.",
   receipts: "Choose whether every call gets a receipt.",
   cache_ttl: "Enter a whole number of seconds from 1 to 86400, or leave the field empty.",
@@ -198,6 +207,9 @@ const FIELD_RULES: Readonly<Record<PolicyParam, string>> = {
   data_policy: "Enter zdr, deny or region=us, separated by commas.",
   alert_percents: "Enter up to five whole numbers from 1 to 100, separated by commas.",
 };
+
+/** What an empty list is entered as: an empty field restricts nothing. */
+const NONE = "none";
 
 function listOf(text: string): string[] {
   return text.split(/[\s,]+/).filter((entry) => entry !== "");

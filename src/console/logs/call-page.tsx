@@ -71,6 +71,7 @@ export function callPage({ user, workspace, call, keyName, hasTexts }: CallPageP
           <HeaderCard call={call} />
         </div>
         <GuardrailCard call={call} />
+        <McpCard call={call} />
         <LossCard call={call} />
         {hasTexts ? (
           <p>
@@ -321,6 +322,33 @@ function GuardrailCard({ call: { guardrails = [] } }: { readonly call: UsageReco
           <span class="line">{name}</span>,
           phase === "input" ? "Request" : "Reply",
           action,
+          formatInteger(ms),
+        ])}
+      />
+    </Card>
+  );
+}
+
+function McpCard({ call: { mcpCalls = [] } }: { readonly call: UsageRecord }): Child {
+  if (mcpCalls.length === 0) return null;
+  return (
+    <Card
+      id="mcp-calls"
+      title="Calls of MCP tools"
+      aside={<a href="/docs/mcp-tools">How they are made</a>}
+    >
+      <Table
+        label="Calls of MCP tools"
+        columns={[
+          { name: "Server" },
+          { name: "Tool" },
+          { name: "Result" },
+          { name: "ms", isNumber: true },
+        ]}
+        rows={mcpCalls.map(({ server, tool, ok, ms }) => [
+          <span class="line">{server}</span>,
+          <span class="line">{tool}</span>,
+          ok ? "completed" : "failed",
           formatInteger(ms),
         ])}
       />

@@ -1,6 +1,6 @@
 // The values that a model call consists of, in the order of its stages: each stage adds what it has learned.
 
-import type { FetchedFiles } from "@postern/wires";
+import type { FetchedFiles, McpToolLists } from "@postern/wires";
 import { publicError, type PublicError } from "../../base/error-body.ts";
 import type { Fault } from "../../base/fault.ts";
 import type { Guard, GuardrailCheck } from "../../base/guard.ts";
@@ -12,9 +12,10 @@ import type { Caller, StepFilter } from "../../http/route.ts";
 import { withAllowedSteps } from "../../http/step-filter.ts";
 import type { Catalog } from "../../models/catalog.ts";
 import type { Tx } from "../../store/db.ts";
-import type { Outcome, ProviderAttempt, UsageRecord } from "../../usage/usage.ts";
+import type { McpCallRecord, Outcome, ProviderAttempt, UsageRecord } from "../../usage/usage.ts";
 import type { UsageCharge } from "../metering/charge.ts";
 import type { CostEstimate } from "../metering/cost-estimate.ts";
+import type { McpConnection } from "../remote-mcp/mcp-client.ts";
 import type { CostCeiling } from "../request/call-options.ts";
 import type { ForwardedHeaders } from "../request/forwarded-headers.ts";
 import type { Api, ParsedRequest } from "../request/parse-request.ts";
@@ -161,8 +162,20 @@ export interface OpenCall extends Omit<RoutedCall, "candidates"> {
   isKeyChanged?: true;
   /** Set by `fetch-files.ts`, if the request has files that the gateway fetches. All candidates share them. */
   files?: CallFiles;
+  /** Set by `open-mcp-servers.ts`, if the gateway calls the MCP servers of the request. */
+  mcp?: CallMcp;
   /** Why a fallback to the gateway's account could not be paid for. */
   shortfall?: Fault;
+}
+
+/** The MCP servers that the gateway calls, by the names that the request has for them. */
+export interface CallMcp {
+  readonly lists: McpToolLists;
+  readonly connections: ReadonlyMap<string, McpConnection>;
+  /** Only the gateway has the secrets of a server, so that no provider can call it. */
+  readonly isRequired: boolean;
+  /** The calls so far, for the usage record. */
+  readonly calls: McpCallRecord[];
 }
 
 interface CallFiles {
@@ -204,6 +217,7 @@ export interface HeldCall extends Omit<RoutedCall, "candidates"> {
   readonly plan: TransportPlan;
   /** The provider is asked for a stream, of which the gateway makes the whole reply that the caller waits for. */
   readonly isCollected?: boolean;
+  readonly mcp?: CallMcp | undefined;
   /** Set for a stream whose hold does not cover all of its output. */
   roll?: RollingHold;
   /** The charge of a whole reply that the gateway ended, because no more could be held for it. */

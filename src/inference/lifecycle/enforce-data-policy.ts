@@ -24,7 +24,7 @@ type Origin = "request" | "key" | "workspace" | "operator";
 
 export function keepDataPolicy(
   candidates: Candidates,
-  request: Pick<ParsedRequest, "json" | "fees">,
+  request: Pick<ParsedRequest, "json" | "fees" | "hasMcp">,
   caller: Caller,
   deps: DataPolicyDeps,
 ): Candidates {
@@ -67,7 +67,7 @@ export function allowsBatch(
 /** The gateway sends searches to a search API of the operator's, and what that does with them is unknown. */
 function withoutGatewaySearch(
   candidates: Candidates,
-  request: Pick<ParsedRequest, "fees">,
+  request: Pick<ParsedRequest, "fees" | "hasMcp">,
   origin: Origin,
 ): Candidates {
   const [first, ...others] = candidates.filter(

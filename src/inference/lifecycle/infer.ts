@@ -42,6 +42,7 @@ import { spentFault, unaffordableFault, withShortfall } from "./hold/hold-faults
 import { coversCandidate, ensureHold, type HoldDeps, releaseHold } from "./hold/hold.ts";
 import { withKeySession } from "./key-session.ts";
 import { acceptOffer, type OfferDeps, withOffer, withOfferCeiling } from "./offer.ts";
+import { closeMcpServers, type McpDeps, openMcpServers } from "./open-mcp-servers.ts";
 import { parseCall, type ParseDeps } from "./parse-call.ts";
 import { attemptRequestFor, planCall, type PlanDeps } from "./plan-call.ts";
 import { wantsReceipt } from "./receipt-request.ts";
@@ -71,6 +72,7 @@ export interface InferDeps {
   readonly roll: RollDeps;
   /** Undefined where the gateway fetches no files. */
   readonly files: FetchFilesDeps | undefined;
+  readonly mcp: McpDeps;
   readonly plan: PlanDeps;
   readonly offers: OfferDeps;
   readonly send: AttemptDeps;
@@ -144,11 +146,13 @@ async function runParsed(deps: InferDeps, parsed: ParsedCall): Promise<Response 
     const { held, result } = await sendToCandidates(deps, call);
     call.files?.release();
     if (result.ok) return await respond(deps.respond, held, result.reply);
+    void closeMcpServers(call);
     await settleFailed(deps.settle, held, result);
     fault = withShortfall(result.fault, call.shortfall);
   } catch (error) {
     // Releasing a hold that is settled already changes nothing.
     await releaseHold(deps.hold, call).catch(() => {});
+    void closeMcpServers(call);
     call.files?.release();
     call.untrack();
     if (call.isKeyChanged === true) return "key_changed";
@@ -193,9 +197,8 @@ async function sendToCandidates(deps: InferDeps, call: OpenCall): Promise<SentCa
     const holding = ensureHold(deps.hold, call, { priced, remaining, isFallback });
     const hold = holding instanceof Promise ? await holding : holding;
     if (!paysFor(call, hold, priced, isFallback)) continue;
-    const fetching = fetchFiles(deps.files, call, priced.candidate, hold);
-    const fileFault = fetching === undefined ? undefined : await fetching;
-    const planned = fileFault ?? planCall(deps.plan, call, priced, hold);
+    const planning = planCandidate(deps, call, priced, hold);
+    const planned = planning instanceof Promise ? await planning : planning;
     if (planned instanceof Fault) {
       // The request may be expressible on the wire of the next candidate.
       planFault ??= planned;
@@ -236,6 +239,20 @@ function completeReply(
   return held.isCollected === true && reply.kind === "stream"
     ? collectReply({ count, now, timeouts }, held, request, reply)
     : runToolLoop(tools, held, next, reply);
+}
+
+/** Fetches what the plan needs first. Most calls need nothing, and wait for nothing. */
+function planCandidate(
+  deps: InferDeps,
+  call: OpenCall,
+  priced: PricedCandidate,
+  hold: Hold,
+): HeldCall | Fault | Promise<HeldCall | Fault> {
+  const { candidate } = priced;
+  const plan = (): HeldCall | Fault => planCall(deps.plan, call, priced, hold);
+  const open = (): HeldCall | Fault | Promise<HeldCall | Fault> =>
+    openMcpServers(deps.mcp, call, candidate)?.then((fault) => fault ?? plan()) ?? plan();
+  return fetchFiles(deps.files, call, candidate, hold)?.then((fault) => fault ?? open()) ?? open();
 }
 
 /** A hold of zero pays only for the caller's own keys, and one that could not be raised not for a dearer fallback. */

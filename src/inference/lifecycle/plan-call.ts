@@ -1,5 +1,6 @@
 // Writes a call's request for one candidate: passed through or translated, with the output limit that its hold pays for.
 
+import type { McpToolLists } from "@postern/wires";
 import { Fault } from "../../base/fault.ts";
 import { answeredModelId } from "../../models/catalog.ts";
 import {
@@ -9,6 +10,8 @@ import {
 } from "../metering/cost-estimate.ts";
 import { readLossy } from "../request/call-options.ts";
 import { withBeta } from "../request/forwarded-headers.ts";
+import { gatewayToolsOf } from "../request/tool-bounds.ts";
+import type { Candidate } from "../routing/candidates.ts";
 import type { PricedCandidate } from "../routing/priced-candidates.ts";
 import type { ShutdownSignals } from "../streaming/relay-options.ts";
 import { isStrict } from "../translate/losses.ts";
@@ -40,7 +43,7 @@ export function planCall(
   hold: Hold,
 ): HeldCall | Fault {
   const { input, request, statefulCall, catalog, pricedAt, ceiling, receipt } = call;
-  const { attempts, untrack, files } = call;
+  const { attempts, untrack, files, mcp } = call;
   const rolls = rollsFor(call, { candidate, estimate: fullEstimate }, hold);
   const isCollected = rolls && !request.stream;
   const spendable = rolls ? hold.limit : hold.amount;
@@ -61,6 +64,7 @@ export function planCall(
       toPublicError: (fault) => publicErrorFor(input, fault),
       files: files?.files,
       formFiles: input.files,
+      mcp: mcpListsFor(call, candidate),
       isStrict: isStrict(sent.request.json, input.headers),
       isLossy: readLossy(sent.request.json, input.headers),
       adjustments: {
@@ -86,6 +90,7 @@ export function planCall(
       hold,
       outputMax,
       isCollected,
+      mcp,
       plan: sent.adaptPlan?.(plan) ?? plan,
     };
   } catch (error) {
@@ -96,6 +101,11 @@ export function planCall(
 
 function rollsFor(call: OpenCall, priced: PricedCandidate, { isRolling }: Hold): boolean {
   return isRolling && !priced.candidate.credential.byok && canRoll(call, priced);
+}
+
+/** Undefined if the candidate's provider calls the MCP servers. */
+function mcpListsFor({ request, mcp }: OpenCall, { model }: Candidate): McpToolLists | undefined {
+  return mcp?.isRequired === true || gatewayToolsOf(request, model).mcp ? mcp?.lists : undefined;
 }
 
 export function attemptRequestFor(

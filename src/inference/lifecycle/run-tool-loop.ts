@@ -29,6 +29,7 @@ import type { LoopTurn } from "../translate/transport-plan.ts";
 import type { CandidateResult, FailedCandidate } from "../upstream/attempt.ts";
 import type { UpstreamReply } from "../upstream/read-upstream-reply.ts";
 import type { HeldCall } from "./call.ts";
+import { closeMcpServers } from "./open-mcp-servers.ts";
 import {
   addUsage,
   isOwnCall,
@@ -57,12 +58,12 @@ export function runToolLoop(
   if (loop === undefined) return { ok: true, reply };
   const state = startLoop(deps, call, loop, next);
   return reply.kind === "whole"
-    ? composeReply(state, reply)
+    ? composeReply(state, reply).finally(() => void closeMcpServers(call))
     : { ok: true, reply: { ...reply, body: composeStream(state, reply) } };
 }
 
 async function composeReply(state: LoopState, first: WholeReply): Promise<CandidateResult> {
-  const parts: Part[] = [];
+  const parts: Part[] = [...openingOf(state)];
   let turn = state.loop.first;
   let reply = first;
   let id: string | undefined;
@@ -95,6 +96,10 @@ async function composeReply(state: LoopState, first: WholeReply): Promise<Candid
     turn = continued;
     ({ reply } = result);
   }
+}
+
+function openingOf({ loop, call }: LoopState): ReturnType<LoopState["loop"]["writeOpening"]> {
+  return loop.writeOpening(call.input.requestId.replaceAll(/[^A-Za-z0-9]/g, "").slice(-24));
 }
 
 /** The turns before the one that failed are paid. */
@@ -130,10 +135,11 @@ function composeStream(state: LoopState, first: StreamReply): BodyStream {
     },
   });
   const composer: Composer = { state, flow, stream, partCount: 0, hasStarted: false };
-  composeTurns(composer).then(
+  const ended = composeTurns(composer).then(
     () => endBodyStream(stream, true),
     () => endBodyStream(stream, false),
   );
+  void ended.then(() => closeMcpServers(state.call));
   return stream;
 }
 
@@ -280,6 +286,14 @@ function citationOf(part: number, citation: CitationEvent["citation"]): Citation
   return { type: "citation", choice: 0, part, citation };
 }
 
+/** Only the first turn begins the reply. */
+function startEvents(composer: Composer, start: CanonicalEvent): readonly ComposedEvent[] {
+  if (composer.hasStarted) return [];
+  composer.hasStarted = true;
+  const opening = openingOf(composer.state);
+  return [start, ...opening.flatMap((value) => wholePart(composer.partCount++, value))];
+}
+
 /** Renumbers the parts of a turn, hides its searches, and adds citations to its text. */
 function createTurnRelay(composer: Composer): (event: CanonicalEvent) => readonly ComposedEvent[] {
   const { state } = composer;
@@ -287,11 +301,7 @@ function createTurnRelay(composer: Composer): (event: CanonicalEvent) => readonl
   const hidden = new Set<number>();
   const finders = new Map<number, ReturnType<typeof createLinkFinder>>();
   return (event) => {
-    if (event.type === "start") {
-      const isFirst = !composer.hasStarted;
-      composer.hasStarted = true;
-      return isFirst ? [event] : [];
-    }
+    if (event.type === "start") return startEvents(composer, event);
     if (event.type === "error") return [event];
     if (!("part" in event) || event.choice !== 0) return [];
     if (event.type === "part_start") {

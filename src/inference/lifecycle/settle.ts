@@ -231,7 +231,7 @@ function warnAboutUsage(
 
 export function usageRecordOf(call: HeldCall, metered: MeteredReply, now: number): UsageRecord {
   if (metered.usage !== undefined) return metered.usage;
-  const { input, request, candidate, attempts } = call;
+  const { input, request, candidate, attempts, mcp } = call;
   const { charge, cost, outcome, status, firstTokenMs } = metered;
   const { credential, model } = candidate;
   const totals = tokenTotals(charge.usage);
@@ -261,6 +261,7 @@ export function usageRecordOf(call: HeldCall, metered: MeteredReply, now: number
     labels: input.labels,
     dropped: droppedPaths(call.plan.dropped, metered.replyLosses),
     guardrails: guardrailChecks(input),
+    mcpCalls: mcp === undefined || mcp.calls.length === 0 ? undefined : [...mcp.calls],
     traceId: parseTraceParent(input.headers.get("traceparent"))?.traceId,
     receipt: receiptDetail(call, metered),
   };

@@ -18,6 +18,7 @@ import {
   TOKEN_METERS,
   urlsIn,
   writeFetch,
+  writeMcpCall,
   writeSearchCall,
 } from "@postern/wires";
 import { parseObject, stringIn } from "../../base/json.ts";
@@ -26,6 +27,8 @@ import { limitsOf } from "../../models/catalog.ts";
 import { affordableOutput, costBound } from "../../models/price-bound.ts";
 import { tokenTotals } from "../metering/charge.ts";
 import { estimateTextTokens } from "../metering/text-estimate.ts";
+import type { McpResult } from "../remote-mcp/mcp-client.ts";
+import { commonForm } from "../request/common-form.ts";
 import {
   DEFAULT_TOOL_CALLS,
   GATEWAY_PAGE_TOKENS,
@@ -49,6 +52,7 @@ export interface ToolLoopDeps {
   readonly send: AttemptDeps;
   readonly plan: PlanDeps;
   readonly now: () => number;
+  readonly monotonicNow: () => number;
   /** For a call that still runs. */
   readonly extendHold: (requestId: string) => void;
   readonly log: Log;
@@ -75,6 +79,7 @@ export interface LoopState {
   readonly urls: Set<string>;
   readonly search: ToolUses;
   readonly fetch: ToolUses;
+  readonly mcp: ToolUses;
   turnCount: number;
   /** Of complete turns. */
   usage: Usage;
@@ -95,13 +100,16 @@ export function startLoop(
   next: PricedCandidate | undefined,
 ): LoopState {
   const { search, fetch } = loop;
+  const { toolCallsMax, toolCallsHeld } = call.estimate;
+  const openMax = toolCallsMax ?? toolCallsHeld ?? DEFAULT_TOOL_CALLS;
   const usesOf = (tool: typeof search | typeof fetch): ToolUses => ({
     name: tool?.name,
-    max:
-      tool === undefined ? 0 : (tool.maxUses ?? call.estimate.toolCallsMax ?? DEFAULT_TOOL_CALLS),
+    max: tool === undefined ? 0 : (tool.maxUses ?? openMax),
     count: 0,
     billed: 0,
   });
+  const { max_tool_calls: limit } = commonForm(call.request);
+  const mcpMax = typeof limit === "number" ? limit : openMax;
   return {
     deps,
     call,
@@ -112,6 +120,7 @@ export function startLoop(
     urls: new Set(fetch?.urls.flatMap(normalUrls)),
     search: usesOf(search),
     fetch: usesOf(fetch),
+    mcp: { name: undefined, max: loop.mcp.size === 0 ? 0 : mcpMax, count: 0, billed: 0 },
     turnCount: 1,
     usage: { tokens: {}, fees: {} },
   };
@@ -177,11 +186,11 @@ function sumOfMeters<M extends string>(
 
 /** Whether the gateway runs the call. */
 export function isOwnCall(
-  { search, fetch }: LoopState,
+  { search, fetch, loop }: LoopState,
   part: { readonly type: string; readonly name?: string | undefined },
 ): boolean {
   if (part.type !== "tool_call" || part.name === undefined) return false;
-  return part.name === search.name || part.name === fetch.name;
+  return part.name === search.name || part.name === fetch.name || loop.mcp.has(part.name);
 }
 
 /** Replies that are cut or refused have no complete calls. */
@@ -210,12 +219,17 @@ export async function runCalls(state: LoopState, calls: readonly ToolCall[]): Pr
     const id = `${replyIdOf(state)
       .replaceAll(/[^A-Za-z0-9]/g, "")
       .slice(-24)}_${results.length}`;
-    const run = call.name === state.fetch.name ? runFetch : runSearch;
+    const run = runnerOf(state, call);
     const { parts, text } = await run(state, call, id);
     written.push(...parts);
     results.push(toolResult(call, text));
   }
   return { written, results };
+}
+
+function runnerOf({ loop, fetch }: LoopState, { name }: ToolCall): typeof runSearch {
+  if (loop.mcp.has(name)) return runMcp;
+  return name === fetch.name ? runFetch : runSearch;
 }
 
 interface RanCall {
@@ -300,6 +314,34 @@ async function runFetch(state: LoopState, call: ToolCall, id: string): Promise<R
   return { parts: writeFetch(loop.api, { url, page }, id), text: fetchResultText(page) };
 }
 
+async function runMcp(state: LoopState, call: ToolCall, id: string): Promise<RanCall> {
+  const { deps, loop, mcp } = state;
+  const { mcp: servers, input } = state.call;
+  const { server = "", tool = "" } = loop.mcp.get(call.name) ?? {};
+  const answered = ({ text, isError }: McpResult): RanCall => ({
+    parts: writeMcpCall(
+      loop.api,
+      { server, name: tool, arguments: call.arguments, output: text, isError },
+      id,
+    ),
+    text,
+  });
+  const connection = servers?.connections.get(server);
+  if (mcp.count >= mcp.max || servers === undefined || connection === undefined)
+    return answered({ text: "No more calls of tools are allowed in this reply.", isError: true });
+  const args = parseObject(call.arguments);
+  if (args === undefined)
+    return answered({ text: "The arguments are not a JSON object.", isError: true });
+  mcp.count += 1;
+  // Each may take as long as a turn.
+  deps.extendHold(input.requestId);
+  const from = deps.monotonicNow();
+  const result = await connection.callTool(tool, args);
+  const ms = Math.round(deps.monotonicNow() - from);
+  servers.calls.push({ server, tool, ok: !result.isError, ms });
+  return answered(result);
+}
+
 function argumentOf(call: ToolCall, name: string): string | undefined {
   const value = stringIn(parseObject(call.arguments)?.[name])?.trim();
   return value === "" ? undefined : value;
@@ -313,7 +355,7 @@ export function nextTurn(
 ): LoopTurn | "length" | "pause" {
   const { loop, turns, deps, call } = state;
   turns.push({ role: "assistant", parts: answered }, { role: "tool", parts: results });
-  const usesMax = state.search.max + state.fetch.max;
+  const usesMax = state.search.max + state.fetch.max + state.mcp.max;
   if (state.turnCount > usesMax) return "pause";
   const outputMax = outputLeft(state);
   if (outputMax < OUTPUT_MIN_TOKENS) return "length";
@@ -324,6 +366,7 @@ export function nextTurn(
   const exhausted = [state.search, state.fetch].flatMap(({ name, max, count }) =>
     name !== undefined && (isLast || count >= max) ? [name] : [],
   );
+  if (isLast || state.mcp.count >= state.mcp.max) exhausted.push(...loop.mcp.keys());
   return loop.continueWith(turns, { outputMax, exhausted: new Set(exhausted) });
 }
 

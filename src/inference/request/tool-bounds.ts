@@ -12,6 +12,10 @@ const MAX_TOOL_CALLS = 1_000;
 const TOKENS_PER_SEARCH = 20_000;
 /** The same of a search that the gateway runs, which bounds its results. */
 const GATEWAY_SEARCH_TOKENS = 8_000;
+/** The same of a call to an MCP server that the gateway makes. */
+export const MCP_RESULT_TOKENS = 8_000;
+/** The definitions of all tools of MCP servers that the gateway calls. No token is shorter than a byte. */
+export const MCP_DEFINITION_BYTES = 16_000;
 /** A generated image, when the model reads it again. */
 const TOKENS_PER_IMAGE = 4_000;
 /** The provider's own instructions for a built-in tool that the caller runs. */
@@ -54,6 +58,8 @@ export interface ToolBounds {
   readonly tokensPerToolCall: number | undefined;
   /** What can limit `toolCalls`, if the request does not: "search" only of tools with `max_uses` on the Messages API. */
   readonly openToolLimit: "any" | "search" | undefined;
+  /** Whether the request names MCP servers. */
+  readonly hasMcp: boolean;
   readonly advisors: readonly Advisor[];
   readonly containers: readonly RequestedContainer[];
 }
@@ -79,6 +85,8 @@ export interface KeptLimits {
   readonly max_uses: boolean;
   /** What one search adds to the prompt at most. */
   readonly searchTokens?: number;
+  /** What one call to an MCP server adds at most; undefined if only the model's context bounds it. */
+  readonly mcpTokens?: number | undefined;
 }
 
 const ALL_LIMITS: KeptLimits = { max_tool_calls: true, max_uses: true };
@@ -96,7 +104,8 @@ export function toolBounds(
   return {
     fees: maxFees(tools, json, callsMax),
     toolTokens: tools.reduce((sum, tool) => sum + descriptionTokens(tool), 0),
-    ...toolReads(tools, json, callsMax, kept.searchTokens),
+    ...toolReads(tools, json, callsMax, kept),
+    hasMcp: hasMcpServers(json) || tools.some(isMcpTool),
     advisors: advisorsOf(json),
     containers: containersOf(tools),
   };
@@ -106,11 +115,11 @@ export function toolBounds(
 export const GATEWAY_PAGE_TOKENS_MAX = 100_000;
 export const GATEWAY_PAGE_TOKENS = 16_000;
 
-/** The same where the gateway runs searches, fetches or both. */
+/** The same where the gateway runs tools. */
 export function gatewayToolBounds(
   request: JsonObject,
   callsMax: number,
-  { hasGatewaySearch, hasGatewayFetch }: GatewayModel,
+  { hasGatewaySearch, hasGatewayFetch, hasGatewayMcp }: GatewayModel,
 ): ToolBounds {
   const { tools: listed } = request;
   const tools = Array.isArray(listed)
@@ -119,7 +128,12 @@ export function gatewayToolBounds(
       )
     : listed;
   const searchTokens = hasGatewaySearch === true ? GATEWAY_SEARCH_TOKENS : TOKENS_PER_SEARCH;
-  return toolBounds({ ...request, tools }, callsMax, { ...ALL_LIMITS, searchTokens });
+  const mcpTokens = hasGatewayMcp === true ? MCP_RESULT_TOKENS : undefined;
+  const kept = { ...ALL_LIMITS, searchTokens, mcpTokens };
+  const bounds = toolBounds({ ...request, tools }, callsMax, kept);
+  return bounds.hasMcp && mcpTokens !== undefined
+    ? { ...bounds, toolTokens: bounds.toolTokens + MCP_DEFINITION_BYTES }
+    : bounds;
 }
 
 function withPageLimit(tool: unknown): unknown {
@@ -182,10 +196,11 @@ function asksForSearch({ fees }: Pick<ToolBounds, "fees">): boolean {
 
 /** The tools of a call that the gateway runs on its own accounts, because the model's provider does not. */
 export function gatewayToolsOf(
-  request: Pick<ToolBounds, "fees">,
-  { hasGatewaySearch, hasGatewayFetch }: GatewayModel,
-): { readonly search: boolean; readonly fetch: boolean } {
+  request: Pick<ToolBounds, "fees" | "hasMcp">,
+  { hasGatewaySearch, hasGatewayFetch, hasGatewayMcp }: GatewayModel,
+): { readonly search: boolean; readonly fetch: boolean; readonly mcp: boolean } {
   return {
+    mcp: hasGatewayMcp === true && request.hasMcp,
     search: hasGatewaySearch === true && asksForSearch(request),
     fetch: hasGatewayFetch === true && asksForFetch(request),
   };
@@ -194,11 +209,15 @@ export function gatewayToolsOf(
 interface GatewayModel {
   readonly hasGatewaySearch?: true;
   readonly hasGatewayFetch?: true;
+  readonly hasGatewayMcp?: true;
 }
 
-export function usesGatewayTools(request: Pick<ToolBounds, "fees">, model: GatewayModel): boolean {
-  const { search, fetch } = gatewayToolsOf(request, model);
-  return search || fetch;
+export function usesGatewayTools(
+  request: Pick<ToolBounds, "fees" | "hasMcp">,
+  model: GatewayModel,
+): boolean {
+  const { search, fetch, mcp } = gatewayToolsOf(request, model);
+  return search || fetch || mcp;
 }
 
 type ToolReads = Pick<ToolBounds, "toolCalls" | "tokensPerToolCall" | "openToolLimit">;
@@ -209,14 +228,16 @@ function toolReads(
   tools: readonly JsonObject[],
   json: JsonObject,
   callsMax: number,
-  searchTokens = TOKENS_PER_SEARCH,
+  { searchTokens = TOKENS_PER_SEARCH, mcpTokens }: KeptLimits,
 ): ToolReads {
   const providerTools = tools.filter(isProviderRun);
   const hasServers = hasMcpServers(json);
   const passes = extraPasses(json);
-  const sizes = providerTools.map((tool) => resultTokens(tool, searchTokens));
+  const sizes = providerTools.map((tool) =>
+    isMcpTool(tool) ? mcpTokens : resultTokens(tool, searchTokens),
+  );
   if (hasSearchOption(json)) sizes.push(searchTokens);
-  if (hasServers) sizes.push(undefined);
+  if (hasServers) sizes.push(mcpTokens);
   if (sizes.length === 0 && passes === 0) return NO_READS;
   const open = providerTools.filter(({ max_uses: uses }) => !isCount(uses));
   const isOpen = open.length > 0 || sizes.length > providerTools.length;
@@ -282,6 +303,11 @@ function openLimits(open: readonly JsonObject[], { messages }: JsonObject): numb
 
 function hasMcpServers({ mcp_servers: servers }: JsonObject): boolean {
   return Array.isArray(servers) && servers.length > 0;
+}
+
+/** A server, or in the Messages API the tools of one. */
+function isMcpTool({ type }: JsonObject): boolean {
+  return type === "mcp" || type === "mcp_toolset";
 }
 
 // Compaction reads everything again, and so do reasoning modes of several passes.

@@ -24,7 +24,7 @@ import { errorObject } from "../../base/error-body.ts";
 import { invalid } from "../../base/fault.ts";
 import { abilitiesOf } from "../../models/model-abilities.ts";
 import type { UpstreamWire } from "../providers/providers.ts";
-import { gatewayToolsOf, usesGatewayTools } from "../request/tool-bounds.ts";
+import { gatewayToolsOf } from "../request/tool-bounds.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import {
   rejectCanonicalReferences,
@@ -54,19 +54,24 @@ export function translationPlan(input: PlanInput, api: StreamingApi): TransportP
   const canonical = input.files === undefined ? read : withFetchedFiles(read, input.files);
   rejectCanonicalReferences(canonical, destinationOf(credential, wires[0]));
   const tools = runsGatewayTools(input)
-    ? takeGatewayTools(canonical, api, gatewayToolsOf(input.request, input.candidate.model))
+    ? takeGatewayTools(canonical, api, offeredTools(input))
     : undefined;
   return tools === undefined
     ? planOf(input, checkedTranslation(input, api, canonical))
     : loopPlan(input, api, tools);
 }
 
+type ToolInput = Pick<PlanInput, "request" | "candidate" | "mcp">;
+
 /** Whether the gateway runs tools of the call. */
-export function runsGatewayTools({
-  request,
-  candidate: { model, credential },
-}: Pick<PlanInput, "request" | "candidate">): boolean {
-  return !credential.byok && usesGatewayTools(request, model);
+export function runsGatewayTools(input: ToolInput): boolean {
+  const { search, fetch, mcp } = offeredTools(input);
+  return search || fetch || mcp !== undefined;
+}
+
+function offeredTools({ request, candidate: { model, credential }, mcp }: ToolInput) {
+  const { search, fetch } = gatewayToolsOf(request, model);
+  return { search: search && !credential.byok, fetch: fetch && !credential.byok, mcp };
 }
 
 function checkedTranslation(
@@ -87,9 +92,9 @@ function loopPlan(input: PlanInput, api: StreamingApi, tools: GatewayTools): Tra
   if (input.request.choices > 1)
     throw invalid(
       "n",
-      "`n` must be 1 for a call in which the gateway searches the web or fetches pages.",
+      "`n` must be 1 for a call in which the gateway searches the web, fetches pages or calls MCP servers.",
     );
-  const { request: canonical, search, fetch, losses } = tools;
+  const { request: canonical, search, fetch, mcp, writeOpening, losses } = tools;
   const first = checkedTranslation(input, api, canonical);
   const { written } = first;
   const withLosses = { ...first, written: { ...written, losses: [...losses, ...written.losses] } };
@@ -118,6 +123,8 @@ function loopPlan(input: PlanInput, api: StreamingApi, tools: GatewayTools): Tra
       api,
       search,
       fetch,
+      mcp,
+      writeOpening,
       outputMax: canonical.maxOutputTokens,
       first: turnOf(first),
       continueWith: (turns, limits) =>

@@ -2,8 +2,8 @@
 
 import {
   type FetchedFiles,
-  type GatewayFetch,
-  type GatewaySearch,
+  type GatewayTools,
+  type McpToolLists,
   type StreamForm,
   type StreamMeter,
   type TranslatedRequest,
@@ -52,10 +52,8 @@ export interface TransportPlan {
 }
 
 /** The turns of a call in which the gateway runs tools. */
-export interface ToolLoop {
+export interface ToolLoop extends Pick<GatewayTools, "search" | "fetch" | "mcp" | "writeOpening"> {
   readonly api: StreamingApi;
-  readonly search: GatewaySearch | undefined;
-  readonly fetch: GatewayFetch | undefined;
   /** The output limit of the whole call; undefined for that of the model. */
   readonly outputMax: number | undefined;
   readonly first: LoopTurn;
@@ -103,6 +101,8 @@ export interface PlanInput {
   readonly files?: FetchedFiles | undefined;
   /** Of the request, if it is a form. */
   readonly formFiles?: readonly FormFile[] | undefined;
+  /** The tools of the MCP servers of the request, if the gateway calls them. */
+  readonly mcp?: McpToolLists | undefined;
   /** The caller wants a 400 instead of a dropped field. */
   readonly isStrict: boolean;
   /** Whether losses that change the reply are dropped, too. */

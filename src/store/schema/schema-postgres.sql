@@ -688,6 +688,16 @@ create table guardrail (
   primary key (account_id, name)
 );
 
+create table mcp_server (
+  account_id text not null,
+  name text not null,
+  created_at bigint not null,
+  updated_at bigint not null,
+  settings text not null,
+  sealed text,
+  primary key (account_id, name)
+);
+
 create table preset (
   account_id text not null,
   name text not null,

@@ -751,6 +751,17 @@ create table guardrail (
   primary key (account_id, name)
 ) without rowid;
 
+-- MCP servers whose tools the calls of a workspace may use.
+create table mcp_server (
+  account_id text not null,
+  name text not null,
+  created_at bigint not null,
+  updated_at bigint not null,
+  settings text not null, -- JSON: URL, allowed tools, names of headers
+  sealed text, -- the headers, encrypted
+  primary key (account_id, name)
+) without rowid;
+
 -- Settings of model calls under a name.
 create table preset (
   account_id text not null,

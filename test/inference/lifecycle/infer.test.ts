@@ -85,6 +85,12 @@ function createHarness(
     },
     searchWeb: undefined,
     fetchesPages: false,
+    mcp: {
+      findMcpServers: async () => [],
+      openConnection: () => {
+        throw new Error("no MCP servers");
+      },
+    },
     pseudonymOf: () => "pseudonym",
     sendsAnthropicUserId: false,
     isClaimed: async () => false,

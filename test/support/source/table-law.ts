@@ -38,6 +38,7 @@ export const TABLE_OWNERS: Readonly<Record<string, readonly string[]>> = {
   guardrails: ["guardrail"],
   "prompt-log": ["prompt_log"],
   sinks: ["sink", "sink_entry"],
+  "mcp-servers": ["mcp_server"],
   presets: ["preset"],
   "provider-keys": ["provider_key"],
   claims: ["claim_attempt", "claim_count", "human_grant"],

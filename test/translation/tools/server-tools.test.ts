@@ -237,7 +237,7 @@ const REFUSED: readonly (readonly [
     { tools: [{ ...MCP_TOOL, server_url: "http://mcp.example" }] },
     "tools[0].server_url",
   ],
-  ["an MCP server at Google", "responses", "gemini", { tools: [MCP_TOOL] }, "tools[0]"],
+  ["an MCP server at Google", "responses", "gemini", { tools: [MCP_TOOL] }, "tools[0].server_url"],
   [
     "a connector of OpenAI's account",
     "responses",

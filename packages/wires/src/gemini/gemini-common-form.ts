@@ -86,6 +86,7 @@ function commonTools(tool: unknown): readonly JsonObject[] {
         .filter(isObject)
         .map((fn) => Object.assign({ type: "function" }, fn));
     if (settings === null) return [];
+    if (name === "mcpServers") return [{ type: "mcp" }];
     return [{ type: lookUp(TOOL_TYPES, name) ?? name }];
   });
 }

@@ -1,6 +1,6 @@
 import { addLoss, type Loss } from "../canonical/canonical-losses.ts";
 import type { CanonicalRequest, NativeTool } from "../canonical/canonical-request.ts";
-import type { McpReplyForm, McpRequestForm, McpServer } from "../canonical/tools/mcp-servers.ts";
+import type { McpReplyForm, McpRequestForm, McpServer } from "../canonical/tools/canonical-mcp.ts";
 // Anthropic's MCP connector: servers in a field of the request, a tool for each, and calls with results in the reply.
 import { invalid } from "../invalid-request.ts";
 import {
@@ -19,6 +19,7 @@ import {
   unknownFields,
 } from "../json-fields.ts";
 import {
+  addSettingLoss,
   otherToolFields,
   withNativeField,
   withoutNativeFields,
@@ -35,6 +36,9 @@ const SERVER_FIELDS: ReadonlySet<string> = new Set(
 const TOOLSET_FIELDS: ReadonlySet<string> = new Set(
   "type mcp_server_name default_config configs".split(" "),
 );
+
+const APPROVAL =
+  'This provider calls the tools of a server without asking for approval. Set `require_approval` to "never".';
 
 /** The beta that a request with MCP servers needs. */
 const BETA = "mcp-client-2025-11-20";
@@ -58,8 +62,10 @@ export const messagesMcp: McpRequestForm = {
     return { tool: { path: SERVERS, servers, losses }, rest };
   },
   write(request, { servers }, _target, losses) {
-    const list = servers.map(({ name, url, urlPath, token }) => {
+    const list = servers.map(({ name, url, urlPath, token, headers, approvalPath }) => {
       if (!/^https:/i.test(url)) addLoss(losses, urlPath, "This provider requires an https: URL.");
+      addSettingLoss(losses, headers, "This provider sends only a bearer token to MCP servers.");
+      if (approvalPath !== undefined) addLoss(losses, approvalPath, APPROVAL);
       return { type: "url", name, url, authorization_token: token };
     });
     const sent = withNativeField(request, "messages", { [SERVERS]: list }, losses);

@@ -5,6 +5,12 @@ import { addHintLoss, type Loss } from "../canonical/canonical-losses.ts";
 import type { NativePart, Part, ToolCallPart, WireName } from "../canonical/canonical-parts.ts";
 import type { CanonicalRequest, FunctionTool, Turn } from "../canonical/canonical-request.ts";
 import type {
+  McpCall,
+  McpReplyForm,
+  McpRequestForm,
+  McpTool,
+} from "../canonical/tools/canonical-mcp.ts";
+import type {
   FetchCall,
   FetchedPage,
   FetchRequestForm,
@@ -17,9 +23,11 @@ import type {
   SearchSource,
 } from "../canonical/tools/canonical-web-search.ts";
 import { chatSearch, chatSearchReply } from "../chat/chat-web-search.ts";
+import { geminiMcp } from "../gemini/gemini-mcp.ts";
 import { geminiFetch, writeUrlContext } from "../gemini/gemini-url-context.ts";
 import { geminiSearch, geminiSearchReply } from "../gemini/gemini-web-search.ts";
 import { type JsonObject, objectIn, stringIn } from "../json-fields.ts";
+import { messagesMcp, messagesMcpReply } from "../messages/messages-mcp.ts";
 import { isForeignCallBlock } from "../messages/messages-server-calls.ts";
 import { fetchedPageIn, messagesFetch, writeFetchCall } from "../messages/messages-web-fetch.ts";
 import {
@@ -27,6 +35,7 @@ import {
   messagesSearchReply,
   ownSearchSources,
 } from "../messages/messages-web-search.ts";
+import { responsesMcp, responsesMcpReply, writeToolList } from "../responses/responses-mcp.ts";
 import { responsesSearch, responsesSearchReply } from "../responses/responses-web-search.ts";
 
 const REQUEST_FORMS: Readonly<Partial<Record<WireName, SearchRequestForm>>> = {
@@ -39,6 +48,17 @@ const REQUEST_FORMS: Readonly<Partial<Record<WireName, SearchRequestForm>>> = {
 const FETCH_FORMS: Readonly<Partial<Record<WireName, FetchRequestForm>>> = {
   messages: messagesFetch,
   gemini: geminiFetch,
+};
+
+const MCP_FORMS: Readonly<Partial<Record<WireName, McpRequestForm>>> = {
+  responses: responsesMcp,
+  messages: messagesMcp,
+  gemini: geminiMcp,
+};
+
+const MCP_REPLY_FORMS: Readonly<Partial<Record<WireName, McpReplyForm>>> = {
+  responses: responsesMcpReply,
+  messages: messagesMcpReply,
 };
 
 const REPLY_FORMS: Readonly<Partial<Record<WireName, SearchReplyForm>>> = {
@@ -67,38 +87,72 @@ export interface GatewayFetch extends GatewayTool {
   readonly urls: readonly string[];
 }
 
+/** A tool of an MCP server. */
+export interface GatewayMcpTool {
+  /** As the request names it. */
+  readonly server: string;
+  readonly tool: string;
+}
+
+/** The tools of each server, by the name that the request has for it. */
+export type McpToolLists = ReadonlyMap<string, readonly McpTool[]>;
+
 export interface GatewayTools {
   /** The request with a function in place of each tool. */
   readonly request: CanonicalRequest;
   readonly search: GatewaySearch | undefined;
   readonly fetch: GatewayFetch | undefined;
+  /** By the function that the model calls. */
+  readonly mcp: ReadonlyMap<string, GatewayMcpTool>;
+  /** What the reply of this id begins with: the tools of the servers, where the caller's API lists them. */
+  readonly writeOpening: (id: string) => readonly NativePart[];
   readonly losses: readonly Loss[];
+}
+
+/** The MCP servers that a request names; undefined without any. */
+export function mcpServersOf(
+  request: CanonicalRequest,
+  api: WireName,
+): ReturnType<NonNullable<McpRequestForm["read"]>> {
+  return MCP_FORMS[api]?.read?.(request);
 }
 
 /** `offered`: the tools that the gateway runs for this model. Undefined for a request without them. */
 export function takeGatewayTools(
   original: CanonicalRequest,
   api: WireName,
-  offered: { readonly search: boolean; readonly fetch: boolean },
+  offered: {
+    readonly search: boolean;
+    readonly fetch: boolean;
+    readonly mcp?: McpToolLists | undefined;
+  },
 ): GatewayTools | undefined {
   const search = offered.search ? takeSearch(original, api) : undefined;
   const withoutSearch = search?.rest ?? original;
   const fetch = offered.fetch ? takeFetch(withoutSearch, api) : undefined;
+  const { lists, rest, functions, definitions, losses } = takeMcp(
+    fetch?.rest ?? withoutSearch,
+    api,
+    offered.mcp,
+  );
   const taken = [search, fetch].filter((one) => one !== undefined);
-  if (taken.length === 0) return undefined;
-  const rest = fetch?.rest ?? withoutSearch;
+  if (taken.length === 0 && lists.size === 0) return undefined;
   const names = { web_search: search?.tool.name, web_fetch: fetch?.tool.name };
   const required = taken.find(({ isRequired }) => isRequired);
   return {
     request: {
       ...rest,
-      turns: rest.turns.flatMap((turn) => withOwnCalls(turn, names)),
-      tools: [...(rest.tools ?? []), ...taken.map(({ definition }) => definition)],
+      turns: rest.turns
+        .flatMap((turn) => withOwnCalls(turn, names))
+        .flatMap((turn) => withMcpCalls(turn, api, functions)),
+      tools: [...(rest.tools ?? []), ...taken.map(({ definition }) => definition), ...definitions],
       toolChoice: required ? { type: "tool", name: required.tool.name } : rest.toolChoice,
     },
     search: search?.tool,
     fetch: fetch?.tool,
-    losses: taken.flatMap(({ losses }) => losses),
+    mcp: functions,
+    writeOpening: (id) => (api === "responses" ? toolListsOf(lists, rest, id) : []),
+    losses: [...taken.flatMap((one) => one.losses), ...losses],
   };
 }
 
@@ -146,6 +200,101 @@ function takeFetch(request: CanonicalRequest, api: WireName): TakenTool<GatewayF
     isRequired: tool.isRequired === true,
     losses: tool.losses,
   };
+}
+
+interface TakenMcp {
+  readonly rest: CanonicalRequest;
+  readonly lists: McpToolLists;
+  readonly functions: Map<string, GatewayMcpTool>;
+  readonly definitions: readonly FunctionTool[];
+  readonly losses: readonly Loss[];
+}
+
+function takeMcp(
+  request: CanonicalRequest,
+  api: WireName,
+  lists: McpToolLists | undefined,
+): TakenMcp {
+  const functions = new Map<string, GatewayMcpTool>();
+  const found = lists && mcpServersOf(request, api);
+  if (found === undefined)
+    return { lists: new Map(), rest: request, functions, definitions: [], losses: [] };
+  const { tool, rest } = found;
+  const definitions: FunctionTool[] = [];
+  for (const [server, tools] of lists ?? [])
+    for (const { name, description, inputSchema } of tools) {
+      const own = [...(rest.tools ?? []), ...definitions];
+      const free = freeName({ ...rest, tools: own }, functionNameOf(name));
+      functions.set(free, { server, tool: name });
+      definitions.push({ type: "function", name: free, description, parameters: inputSchema });
+    }
+  return { lists: lists ?? new Map(), rest, functions, definitions, losses: tool.losses };
+}
+
+/** Names of MCP tools have no format; providers take 64 of these characters. A number may follow a shorter name. */
+function functionNameOf(tool: string): string {
+  return tool.replaceAll(/[^A-Za-z0-9_-]/g, "_").slice(0, 60);
+}
+
+/** Without those that the conversation has already. */
+function toolListsOf(
+  lists: McpToolLists,
+  { turns }: CanonicalRequest,
+  id: string,
+): readonly NativePart[] {
+  const listed = new Set(
+    turns.flatMap(({ parts }) =>
+      parts.map((part) => part.type === "native" && isToolList(part) && part.value["server_label"]),
+    ),
+  );
+  return [...lists]
+    .filter(([server]) => !listed.has(server))
+    .flatMap(([server, tools], index) => writeToolList(server, tools, `${id}_${index}`));
+}
+
+function isToolList({ value: { type } }: NativePart): boolean {
+  return type === "mcp_list_tools";
+}
+
+/** Calls of MCP tools in an earlier reply, as the calls and results that the model saw. */
+function withMcpCalls(
+  turn: Turn,
+  api: WireName,
+  functions: ReadonlyMap<string, GatewayMcpTool>,
+): readonly Turn[] {
+  const read = MCP_REPLY_FORMS[api]?.createReader();
+  if (functions.size === 0 || read === undefined || turn.role !== "assistant") return [turn];
+  const turns: Turn[] = [];
+  let parts: Part[] = [];
+  for (const part of turn.parts) {
+    const report = part.type === "native" ? read(part) : undefined;
+    if (report === undefined) parts.push(part);
+    if (report?.kind !== "call" || part.type !== "native") continue;
+    const name = functionOf(report.call, functions);
+    const id = stringIn(part.value["tool_use_id"]) ?? stringIn(part.value["id"]);
+    if (name === undefined || id === undefined) {
+      parts.push(part);
+      continue;
+    }
+    const call = { type: "tool_call", id, name, arguments: report.call.arguments } as const;
+    turns.push({ ...turn, parts: [...parts, call] });
+    turns.push({ role: "tool", parts: [toolResult(call, report.call.output)] });
+    parts = [];
+  }
+  return parts.length === 0 ? turns : [...turns, { ...turn, parts }];
+}
+
+function functionOf(
+  { server, name }: McpCall,
+  functions: ReadonlyMap<string, GatewayMcpTool>,
+): string | undefined {
+  for (const [fn, one] of functions) if (one.server === server && one.tool === name) return fn;
+  return undefined;
+}
+
+/** A call of an MCP tool in the form of the caller's API; empty for an API without such calls. */
+export function writeMcpCall(api: WireName, call: McpCall, id: string): readonly NativePart[] {
+  return MCP_REPLY_FORMS[api]?.writeCall(call, id) ?? [];
 }
 
 function settingsOf(

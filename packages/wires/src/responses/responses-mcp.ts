@@ -1,12 +1,19 @@
-import { addLoss, type Loss } from "../canonical/canonical-losses.ts";
+import type { Loss } from "../canonical/canonical-losses.ts";
+import type { NativePart } from "../canonical/canonical-parts.ts";
 import type { NativeTool } from "../canonical/canonical-request.ts";
-import type { McpReplyForm, McpRequestForm, McpServer } from "../canonical/tools/mcp-servers.ts";
+import type {
+  McpReplyForm,
+  McpRequestForm,
+  McpServer,
+  McpTool,
+} from "../canonical/tools/canonical-mcp.ts";
 // MCP servers at OpenAI and xAI: a tool for each in the request; in the reply an item for each list of tools and each call.
 import {
   isObject,
   isSet,
   type JsonObject,
   mustBeName,
+  mustBeString,
   optionalArray,
   optionalObject,
   optionalString,
@@ -20,8 +27,6 @@ const FIELDS: ReadonlySet<string> = new Set(
   "type server_label server_url authorization headers allowed_tools require_approval".split(" "),
 );
 const FILTER_FIELDS: ReadonlySet<string> = new Set(["tool_names"]);
-const APPROVAL =
-  'This provider calls the tools of a server without asking for approval. Set `require_approval` to "never".';
 
 export const responsesMcp: McpRequestForm = {
   read(request) {
@@ -61,28 +66,29 @@ export const responsesMcp: McpRequestForm = {
 // Without `require_approval`, OpenAI asks for each call.
 function readServer({ value, path = "tools" }: NativeTool, losses: Loss[]): McpServer {
   losses.push(...otherToolFields(unknownFields(value, FIELDS), path, "responses"));
-  if (value["require_approval"] !== "never") addLoss(losses, `${path}.require_approval`, APPROVAL);
   return {
     name: mustBeName(value["server_label"], `${path}.server_label`),
     url: mustBeName(value["server_url"], `${path}.server_url`),
     urlPath: `${path}.server_url`,
-    token: readToken(value, path, losses),
+    ...readHeaders(value, path),
+    approvalPath: value["require_approval"] === "never" ? undefined : `${path}.require_approval`,
     allowedTools: readAllowed(value["allowed_tools"], `${path}.allowed_tools`, losses),
   };
 }
 
-function readToken(value: JsonObject, path: string, losses: Loss[]): string | undefined {
+function readHeaders(value: JsonObject, path: string): Pick<McpServer, "token" | "headers"> {
   const token = optionalString(value["authorization"], `${path}.authorization`);
-  const headers = Object.entries(optionalObject(value["headers"], `${path}.headers`) ?? {});
+  const at = `${path}.headers`;
+  const headers = Object.entries(optionalObject(value["headers"], at) ?? {});
   const [only, ...others] = headers;
   const bearer =
     only?.[0].toLowerCase() === "authorization"
       ? /^Bearer (\S+)$/i.exec(String(only[1]))?.[1]
       : undefined;
-  if (token === undefined && bearer !== undefined && others.length === 0) return bearer;
-  if (headers.length > 0)
-    addLoss(losses, `${path}.headers`, "This provider sends only a bearer token to MCP servers.");
-  return token;
+  if (token === undefined && bearer !== undefined && others.length === 0) return { token: bearer };
+  if (headers.length === 0) return { token };
+  const texts = headers.map(([name, text]) => [name, mustBeString(text, `${at}.${name}`)]);
+  return { token, headers: { value: Object.fromEntries(texts), path: at } };
 }
 
 function readAllowed(value: unknown, path: string, losses: Loss[]): readonly string[] | undefined {
@@ -132,3 +138,19 @@ export const responsesMcpReply: McpReplyForm = {
     return [{ type: "native", wire: "responses", value }];
   },
 };
+
+/** The tools of a server, as an item of the reply. */
+export function writeToolList(
+  server: string,
+  tools: readonly McpTool[],
+  id: string,
+): readonly NativePart[] {
+  const listed = tools.map(({ name, description, inputSchema }) => ({
+    name,
+    description: description ?? null,
+    input_schema: inputSchema,
+    annotations: null,
+  }));
+  const value = { id: `mcpl_${id}`, type: "mcp_list_tools", server_label: server, tools: listed };
+  return [{ type: "native", wire: "responses", value }];
+}

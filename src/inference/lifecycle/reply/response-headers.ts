@@ -42,7 +42,8 @@ function setToolHeaders(
   { loop }: HeldCall["plan"],
   estimate: HeldCall["estimate"],
 ): void {
-  if (loop !== undefined) headers.set("x-postern-web-search", "gateway");
+  if (loop?.search !== undefined || loop?.fetch !== undefined)
+    headers.set("x-postern-web-search", "gateway");
   if (estimate.toolCallsMax !== undefined)
     headers.set("x-postern-max-tool-calls", String(estimate.toolCallsMax));
   if (estimate.toolCallsHeld !== undefined)

@@ -1,10 +1,11 @@
-// The models for which the gateway searches the web and fetches pages: those that call functions and whose provider has no such
-// tool with a price.
+// The models for which the gateway runs tools: those that call functions and whose provider does not run the tool at a known price.
 
+import { WIRE_TRAITS } from "@postern/wires";
 import { type Nano, PICO_PER_NANO, type Pico } from "../base/money/money.ts";
 import type { Model } from "./catalog.ts";
 import type { DatedCard } from "./price-card.ts";
 import type { PriceCard, Rates } from "./price.ts";
+import { SERVER_TOOLS } from "./tables/server-tool-prices.ts";
 
 /** What the operator charges for each use. */
 export interface GatewayToolFees {
@@ -13,18 +14,38 @@ export interface GatewayToolFees {
   readonly fetch: Nano | undefined;
 }
 
+/** `operatorProviders`: those of the models file. */
 export function withGatewayTools(
   models: readonly Model[],
   fees: GatewayToolFees | undefined,
+  operatorProviders: ReadonlySet<string>,
 ): readonly Model[] {
-  if (fees === undefined) return models;
-  return models.map((model) => {
-    if (!callsFunctions(model)) return model;
+  return models.map((one) => {
+    if (!callsFunctions(one)) return one;
+    const model: Model = connectsToMcp(one, operatorProviders)
+      ? one
+      : { ...one, hasGatewayMcp: true };
+    if (fees === undefined) return model;
     const searching = needs(model, searches) ? withSearch(model, fees.search) : model;
     return fees.fetch !== undefined && needs(model, fetches)
       ? withFetch(searching, fees.fetch)
       : searching;
   });
+}
+
+const MCP_PROVIDERS: ReadonlySet<string> = new Set(
+  SERVER_TOOLS.flatMap(({ name, providers }) =>
+    name.test("mcp") || name.test("mcp_toolset") ? providers : [],
+  ),
+);
+
+/** Whether its provider calls MCP servers. An operator's own provider may be any that has such an API. */
+function connectsToMcp(
+  { provider, simulated, wires }: Model,
+  operatorProviders: ReadonlySet<string>,
+): boolean {
+  const hasField = wires.some((wire) => WIRE_TRAITS[wire].takesMcpServers);
+  return !simulated && hasField && (operatorProviders.has(provider) || MCP_PROVIDERS.has(provider));
 }
 
 function callsFunctions({ kind, supported, retired, wires }: Model): boolean {

@@ -1,8 +1,10 @@
 // MCP servers whose tools the provider calls while the model answers.
+import type { JsonObject } from "../../json-fields.ts";
 import type {
   ServerToolDefinition,
   ServerToolReplyForm,
   ServerToolRequestForm,
+  Setting,
 } from "./server-tool.ts";
 
 export interface McpServer {
@@ -11,15 +13,26 @@ export interface McpServer {
   /** The field of the URL, for errors. */
   readonly urlPath: string;
   readonly token?: string | undefined;
+  /** Headers that the caller sets besides the token. */
+  readonly headers?: Setting<Readonly<Record<string, string>>> | undefined;
   /** Absent: all tools of the server. */
   readonly allowedTools?: readonly string[] | undefined;
+  /** The field that asks for an approval of calls; absent if calls need none. */
+  readonly approvalPath?: string | undefined;
 }
 
-interface McpServers extends ServerToolDefinition {
+/** A tool as the server lists it. */
+export interface McpTool {
+  readonly name: string;
+  readonly description?: string | undefined;
+  readonly inputSchema: JsonObject;
+}
+
+export interface McpServers extends ServerToolDefinition {
   readonly servers: readonly McpServer[];
 }
 
-interface McpCall {
+export interface McpCall {
   readonly server: string;
   readonly name: string;
   /** JSON text. */
