@@ -97,6 +97,12 @@ describe.each(STORE_KINDS)("MCP servers on %s", (store) => {
     expect(textAt(response.body, "error.param")).toStartWith(param);
   });
 
+  test("refuses a bad name, and an unknown parameter", async () => {
+    expectStatus("listMcpServers", 400, await send("GET /v1/mcp_servers?by=name"));
+    expectStatus("getMcpServer", 400, await send("GET /v1/mcp_servers/Docs"));
+    expectStatus("deleteMcpServer", 400, await send("DELETE /v1/mcp_servers/Docs"));
+  });
+
   test("has at most 20 servers, each with a URL of its own", async () => {
     const other = await registerAccount(gateway);
     for (let index = 0; index < 20; index++) {
