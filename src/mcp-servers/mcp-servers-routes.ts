@@ -39,7 +39,7 @@ const McpServerRecord = z
       .array(z.string())
       .meta({ description: "The headers that the gateway sends. Their values are never shown." }),
     created_at: z.string(),
-    updated_at: z.string(),
+    updated_at: z.string().meta({ description: "When its settings were last changed." }),
   })
   .meta({ id: "McpServer" });
 

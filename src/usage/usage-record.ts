@@ -84,7 +84,14 @@ export const UsageRecordSchema = z
       )
       .meta({ description: "What the guardrails of the workspace decided, and their time." }),
     mcp_calls: z
-      .array(z.object({ server: z.string(), tool: z.string(), ok: z.boolean(), ms: z.int() }))
+      .array(
+        z.object({
+          server: z.string().meta({ description: "Its name in the request." }),
+          tool: z.string().meta({ description: "The tool that the model called." }),
+          ok: z.boolean().meta({ description: "Whether the tool returned a result." }),
+          ms: z.int().meta({ description: "How long the call took, in milliseconds." }),
+        }),
+      )
       .meta({ description: "The calls that the gateway made to MCP servers." }),
     trace_id: z
       .string()

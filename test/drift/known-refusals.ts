@@ -38,6 +38,7 @@ const REASONS: readonly (readonly [name: RegExp, reason: string])[] = [
   // Without a model, whose price it has.
   [/^type advisor_\d+$/, UNPRICED],
   [/^gemini tools\[Tool\]\.(?:retrieval|fileSearch)$/, STORED],
+  [/^gemini tools\[Tool\]\.mcpServers$/, "the sample has no URL of a server"],
   [
     /^gemini tools\[Tool\]\.(?:googleMaps|enterpriseWebSearch|exaAiSearch|parallelAiSearch|computerUse)$/,
     "a tool of Google's that has no price here",

@@ -25,6 +25,7 @@ const APIS = [
   ["chat", "Chat Completions"],
   ["responses", "Responses"],
   ["messages", "Messages"],
+  ["gemini", "Gemini"],
   ["images", "Images"],
   ["speech", "Speech"],
 ] as const;

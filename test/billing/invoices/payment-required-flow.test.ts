@@ -88,7 +88,7 @@ describe.each(STORE_KINDS)("402 on %s", (store) => {
   function post(account: TestAccount, path: string, body: unknown): Promise<Response> {
     return fetch(new URL(path, gateway.url), {
       method: "POST",
-      headers: account.headers,
+      headers: { ...account.headers, "x-postern-hold": "full" },
       body: JSON.stringify(body),
     });
   }

@@ -297,6 +297,7 @@ describe("Machine Payments without a method", () => {
         headers: {
           "x-api-key": account.key,
           authorization: "Payment e30",
+          ...WHOLE_HOLD,
           "content-type": "application/json",
         },
         body: JSON.stringify(CALL),

@@ -725,7 +725,10 @@ describe("two gateways on one PostgreSQL", () => {
   function call(gateway: Gateway, header?: string): Promise<ApiResponse> {
     return api(gateway, account, ["POST", "/v1/chat/completions"], {
       body,
-      headers: header === undefined ? {} : { "payment-signature": header },
+      headers: {
+        "x-postern-hold": "full",
+        ...(header !== undefined && { "payment-signature": header }),
+      },
     });
   }
 

@@ -122,7 +122,7 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
     const [path, body] = CALLS[name];
     return api<ErrorBody>(gateway, account, ["POST", path], {
       body: { ...body, ...more },
-      ...(header === undefined ? {} : { headers: { "payment-signature": header } }),
+      headers: { ...WHOLE_HOLD, ...(header !== undefined && { "payment-signature": header }) },
     });
   }
 
@@ -432,7 +432,7 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
       const [path, body] = CALLS.chat;
       const options = {
         body,
-        headers: { "payment-signature": header, "idempotency-key": "once" },
+        headers: { ...WHOLE_HOLD, "payment-signature": header, "idempotency-key": "once" },
       };
       const first = await api(gateway, account, ["POST", path], options);
       const second = await api(gateway, account, ["POST", path], options);
@@ -667,6 +667,7 @@ describe("x402 settings", () => {
 
   const callWithoutCredits = async (changes: object): Promise<ApiResponse> =>
     api(gateway, await registerAccount(gateway), ["POST", CALLS.chat[0]], {
+      headers: WHOLE_HOLD,
       body: { ...CALLS.chat[1], ...changes },
     });
 
@@ -775,7 +776,7 @@ describe("without x402", () => {
   test("a 402 has no challenge, and payments are ignored", async () => {
     const account = await registerAccount(gateway);
     const [path, body] = CALLS.chat;
-    for (const headers of [{}, { "payment-signature": "whatever" }]) {
+    for (const headers of [WHOLE_HOLD, { ...WHOLE_HOLD, "payment-signature": "whatever" }]) {
       const rejected = await api<ErrorBody>(gateway, account, ["POST", path], { body, headers });
       expect(rejected.status).toBe(402);
       expect(rejected.headers.get("payment-required")).toBeNull();

@@ -8,7 +8,20 @@ export interface ReplyEvent {
   readonly item?: { readonly type?: string; readonly result?: string };
   /** Of the Images API. */
   readonly data?: readonly { readonly b64_json?: string; readonly url?: string }[];
+  /** Of Google's API. */
+  readonly candidates?: readonly { readonly content?: { readonly parts?: readonly ReplyPart[] } }[];
   readonly error?: { readonly message?: string };
+}
+
+interface ReplyPart {
+  readonly text?: string;
+  readonly thought?: boolean;
+  readonly functionCall?: { readonly args?: unknown };
+  readonly inlineData?: { readonly mimeType?: string; readonly data?: string };
+}
+
+export function partsOf({ candidates = [] }: ReplyEvent): readonly ReplyPart[] {
+  return candidates[0]?.content?.parts ?? [];
 }
 
 interface ReplyDelta {
@@ -20,22 +33,30 @@ interface ReplyDelta {
 }
 
 /** The text that an event adds to the reply; a tool call is shown as JSON. */
-export function textOf({ type = "", delta, choices = [] }: ReplyEvent): string {
+export function textOf(event: ReplyEvent): string {
+  const { type = "", delta, choices = [] } = event;
   if (typeof delta === "string")
     return /output_text\.delta$|function_call_arguments\.delta$/.test(type) ? delta : "";
   const added = delta ?? choices[0]?.delta ?? {};
   const calls = (added.tool_calls ?? []).map((call) => call.function?.arguments ?? "");
-  return [added.content, added.text, added.partial_json, ...calls].join("");
+  const parts = partsOf(event).map(({ text, thought, functionCall }) =>
+    functionCall === undefined ? (thought === true ? "" : text) : JSON.stringify(functionCall.args),
+  );
+  return [added.content, added.text, added.partial_json, ...calls, ...parts].join("");
 }
 
 /** The URLs of the images that an event adds. */
-export function imagesOf({ type, choices = [], item, data = [] }: ReplyEvent): readonly string[] {
+export function imagesOf(event: ReplyEvent): readonly string[] {
+  const { type, choices = [], item, data = [] } = event;
   const inline = (base64: string): string => `data:image/png;base64,${base64}`;
   const generated = type === "response.output_item.done" ? item?.result : undefined;
   const isImage = item?.type === "image_generation_call" && generated !== undefined;
   return [
     ...(choices[0]?.delta?.images ?? []).map((image) => image.image_url?.url ?? ""),
     ...(isImage ? [inline(generated)] : []),
+    ...partsOf(event).map(({ inlineData: image }) =>
+      image?.data === undefined ? "" : `data:${image.mimeType ?? "image/png"};base64,${image.data}`,
+    ),
     ...data.map((image) => (image.b64_json ? inline(image.b64_json) : (image.url ?? ""))),
   ].filter((url) => url !== "");
 }

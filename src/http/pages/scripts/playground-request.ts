@@ -11,10 +11,20 @@ export interface Turn {
   readonly content: string;
 }
 
-export function pathOf(api: string): string {
+/** Google's API has the model and the choice of a stream in its path. */
+export function pathOf({ api, body }: PlaygroundRequest, isStream: boolean): string {
   if (api === "images") return "/v1/images/generations";
   if (api === "speech") return "/v1/audio/speech";
-  return api === "chat" ? "/v1/chat/completions" : `/v1/${api}`;
+  if (api !== "gemini") return api === "chat" ? "/v1/chat/completions" : `/v1/${api}`;
+  const method = isStream ? "streamGenerateContent?alt=sse" : "generateContent";
+  return `/v1beta/models/${String(body["model"])}:${method}`;
+}
+
+/** What is sent: the model of Google's API is in the path. */
+export function sentBody({ api, body }: PlaygroundRequest): Record<string, unknown> {
+  if (api !== "gemini") return body;
+  const { model: _model, ...sent } = body;
+  return sent;
 }
 
 /** The chosen image as a data URL, or nothing. */
@@ -47,6 +57,7 @@ export async function requestBody(
   if (api === "images") return { api, body: { model, prompt: text } };
   if (api === "speech") return { api, body: { model, input: text, voice: "alloy" } };
   const image = await readImage(form);
+  if (api === "gemini") return { api, body: geminiBody(value, model, { turns, image }) };
   const common = {
     model,
     stream: true,
@@ -92,9 +103,55 @@ export async function requestBody(
   return { api, body: { ...common, max_tokens: limit, messages } };
 }
 
+interface Conversation {
+  readonly turns: readonly Turn[];
+  readonly image: string | undefined;
+}
+
+export function geminiBody(
+  value: (id: string) => string,
+  model: string,
+  { turns, image }: Conversation,
+): Record<string, unknown> {
+  const [, mimeType, data] = /^data:([^;]+);base64,(.*)$/.exec(image ?? "") ?? [];
+  const asked = [
+    ...(image === undefined ? [] : [{ inlineData: { mimeType, data } }]),
+    { text: value("message") },
+  ];
+  const contents = [
+    ...turns.map(({ role, content }) => ({
+      role: role === "user" ? "user" : "model",
+      parts: [{ text: content }],
+    })),
+    { role: "user", parts: asked },
+  ];
+  const [system, temperature, tools] = [value("system"), value("temperature"), value("tools")];
+  return {
+    model,
+    ...(system === "" ? {} : { systemInstruction: { parts: [{ text: system }] } }),
+    contents,
+    generationConfig: {
+      maxOutputTokens: Number(value("max-tokens")),
+      ...(temperature === "" ? {} : { temperature: Number(temperature) }),
+    },
+    ...(tools === "" ? {} : { tools: JSON.parse(tools) }),
+  };
+}
+
+/** Google's SDK has the settings of a request in one object. */
+export function geminiCode(language: string, baseUrl: string, { body }: PlaygroundRequest): string {
+  const { model, contents, generationConfig, ...rest } = body;
+  const config = { ...(generationConfig as object), ...rest };
+  const [turns, settings] = [contents, config].map((part) => JSON.stringify(part, null, 2));
+  if (language === "Python")
+    return `import json\nimport os\n\nfrom google import genai\n\nclient = genai.Client(api_key=os.environ["POSTERN_API_KEY"], http_options={"base_url": "${baseUrl}"})\ncontents = json.loads(r'''\n${turns}\n''')\nconfig = json.loads(r'''\n${settings}\n''')\nprint(client.models.generate_content(model="${String(model)}", contents=contents, config=config))`;
+  const environment = ["process", "env", "POSTERN_API_KEY"].join(".");
+  return `import { GoogleGenAI } from "@google/genai";\n\nconst client = new GoogleGenAI({ apiKey: ${environment}, httpOptions: { baseUrl: "${baseUrl}" } });\nconst reply = await client.models.generateContent({\n  model: "${String(model)}",\n  contents: ${turns},\n  config: ${settings},\n});\nconsole.log(reply.text);`;
+}
+
 /** Code that sends the same request, without streaming. */
 export function codeFor(language: string, baseUrl: string, request: PlaygroundRequest): string {
-  const { stream: _stream, ...body } = request.body;
+  const { stream: _stream, ...body } = sentBody(request);
   const json = JSON.stringify(body, null, 2);
   const method = {
     chat: "chat.completions.create",
@@ -106,7 +163,8 @@ export function codeFor(language: string, baseUrl: string, request: PlaygroundRe
   const isMessages = request.api === "messages";
   const [client, url] = isMessages ? ["Anthropic", baseUrl] : ["OpenAI", `${baseUrl}/v1`];
   if (language === "curl")
-    return `curl -sS ${baseUrl}${pathOf(request.api)} \\\n  -H "authorization: Bearer $POSTERN_API_KEY" \\\n  -H 'content-type: application/json' \\\n  -d '${json.replaceAll("'", "'\\''")}'`;
+    return `curl -sS ${baseUrl}${pathOf(request, false)} \\\n  -H "authorization: Bearer $POSTERN_API_KEY" \\\n  -H 'content-type: application/json' \\\n  -d '${json.replaceAll("'", "'\\''")}'`;
+  if (request.api === "gemini") return geminiCode(language, baseUrl, request);
   if (language === "Python")
     return `import json\nimport os\n\nfrom ${client.toLowerCase()} import ${client}\n\nclient = ${client}(base_url="${url}", api_key=os.environ["POSTERN_API_KEY"])\nbody = json.loads(r'''\n${json}\n''')\nprint(client.${method}(**body))`;
   const module = isMessages ? "@anthropic-ai/sdk" : "openai";

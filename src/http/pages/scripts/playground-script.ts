@@ -3,6 +3,7 @@
 import { browserScript } from "./browser-script.ts";
 import {
   imagesOf,
+  partsOf,
   readEvents,
   showAudio,
   showImage,
@@ -12,18 +13,25 @@ import {
 import {
   codeFor,
   fieldValue,
+  geminiBody,
+  geminiCode,
   pathOf,
   readImage,
   requestBody,
+  sentBody,
   type Turn,
 } from "./playground-request.ts";
 
 export const PLAYGROUND_SCRIPT_SOURCE = browserScript([
   pathOf,
+  sentBody,
   readImage,
   fieldValue,
   requestBody,
+  geminiBody,
+  geminiCode,
   codeFor,
+  partsOf,
   textOf,
   imagesOf,
   showImage,
@@ -278,15 +286,15 @@ async function callModel(
   run: ModelRun,
   { key, signal }: { readonly key: string; readonly signal: AbortSignal },
 ): Promise<void> {
-  const { api, body } = await requestBody(form, fieldValue(form, run.field), run.turns);
+  const request = await requestBody(form, fieldValue(form, run.field), run.turns);
   const events = run.element.querySelector("[data-events]");
   const images = run.element.querySelector("[data-images]");
   const startedAt = performance.now();
   const sinceStart = (): string => `${Math.round(performance.now() - startedAt)} ms`;
-  const response = await fetch(pathOf(api), {
+  const response = await fetch(pathOf(request, true), {
     method: "POST",
     headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-    body: JSON.stringify(body),
+    body: JSON.stringify(sentBody(request)),
     credentials: "omit",
     signal,
   });
