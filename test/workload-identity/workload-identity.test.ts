@@ -145,6 +145,7 @@ describe.each(STORE_KINDS)("a token of an issuer on %s", (store) => {
     expect([chat.status, messages.status, tool.status]).toEqual([200, 200, 200]);
     const dear = await call(gateway, "POST /v1/chat/completions", {
       key: token,
+      headers: { "x-postern-hold": "full" },
       body: { ...CHAT, max_tokens: 100_000 },
     });
     expect(dear.status).toBe(403);

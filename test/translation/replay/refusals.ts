@@ -32,6 +32,7 @@ const MEANING: readonly (readonly [reason: RegExp, why: string, subject: Subject
     "A setting of an MCP server, or of code, that the provider does not have",
     "tools",
   ],
+  [/does not connect to MCP servers/, "An MCP server that is not on the workspace's list", "tools"],
   [/^400 (?:web_search_options|mcp_servers|container):/, "A field for server tools", "tools"],
   [/^400 audio:/, "Audio output", "content"],
   [
