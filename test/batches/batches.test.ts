@@ -110,7 +110,7 @@ for (const store of STORE_KINDS) {
     test("hold the whole cost, and release it as items end", async () => {
       const owner = await fundedAccount(gateway);
       const created = await createBatch(gateway, owner, [
-        chatRequest("slow", "[[sim: latency=8000]] later"),
+        chatRequest("slow", "[[sim: latency=20000]] later"),
         ...chatRequests(10),
       ]);
       const { held } = await wallet(owner);

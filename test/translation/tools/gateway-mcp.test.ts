@@ -112,9 +112,8 @@ describe.each(["chat", "responses", "messages", "gemini", "converse"] as const)(
     });
 
     // On the gateway's accounts, no provider gets the loopback URL of this test over its own API.
-    test.skipIf(wire === "messages")(
-      "Messages get the call, the result and the answer",
-      async () => {
+    if (wire !== "messages")
+      test("Messages get the call, the result and the answer", async () => {
         const body = messagesBody(modelOn(wire));
         const whole = await anthropic.beta.messages.create(body);
         turn = 0;
@@ -130,8 +129,7 @@ describe.each(["chat", "responses", "messages", "gemini", "converse"] as const)(
             { type: "mcp_tool_result", is_error: false, content: [{ type: "text", text: RESULT }] },
             { type: "text", text: "At three." },
           ]);
-      },
-    );
+      });
   },
 );
 
