@@ -55,7 +55,7 @@ const BACKENDS: Readonly<Record<Exclude<SearchBackendName, "simulator">, Backend
     baseUrl: "https://api.search.brave.com",
     request: (query, { baseUrl, apiKey }) => ({
       url: withParameters(`${baseUrl}/res/v1/web/search`, {
-        q: withOperators(query),
+        q: braveQuery(query),
         count: String(RESULTS_MAX),
         extra_snippets: "true",
         country: query.country,
@@ -230,6 +230,17 @@ function withOperators({ query, allowedDomains, blockedDomains }: SearchQuery): 
   return [query, sites, ...blockedDomains.map((domain) => `-site:${domain}`)]
     .filter((one) => one !== "")
     .join(" ");
+}
+
+/** Brave refuses longer queries. */
+const BRAVE_QUERY_MAX = { length: 400, words: 50 } as const;
+
+/** Without the operators where they are too long: pages that the caller does not allow are dropped in any case. */
+function braveQuery(query: SearchQuery): string {
+  const { length, words } = BRAVE_QUERY_MAX;
+  const whole = withOperators(query);
+  const isShort = whole.length <= length && whole.split(/\s+/).length <= words;
+  return isShort ? whole : query.query.split(/\s+/).slice(0, words).join(" ").slice(0, length);
 }
 
 function withParameters(

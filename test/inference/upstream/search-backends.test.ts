@@ -74,6 +74,18 @@ test("asks Brave", async () => {
   });
 });
 
+test("asks Brave no more than it accepts", async () => {
+  reply = () => Response.json({ web: { results: [] } });
+  const words = Array.from({ length: 60 }, (_, index) => `w${index}`);
+  await search("brave", { query: words.join(" ") });
+  expect(received?.url.searchParams.get("q")).toBe(words.slice(0, 50).join(" "));
+  await search("brave", { query: "a".repeat(500) });
+  expect(received?.url.searchParams.get("q")).toBe("a".repeat(400));
+  const blockedDomains = Array.from({ length: 60 }, (_, index) => `spam${index}.example`);
+  await search("brave", { blockedDomains });
+  expect(received?.url.searchParams.get("q")).toBe("tides");
+});
+
 test("asks Exa", async () => {
   reply = () => Response.json({ results: [{ ...PAGE, text: "High.", publishedDate: "2026" }] });
   expect(await search("exa")).toEqual([{ ...PAGE, content: "High.", age: "2026" }]);
