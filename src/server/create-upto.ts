@@ -33,8 +33,8 @@ export function createUpto(
     riskMax: settings.uptoRiskMax,
     openAccount: (tx, payer, at) => openAccount(tx, core, payer, at),
     findCaller: async (payer, at) => await keys.findByCredential(walletName(payer), at, "store"),
-    findCall: async (accountId, requestId) => {
-      const record = await findUsage(db, accountId, requestId);
+    findCall: async (reader, accountId, requestId) => {
+      const record = await findUsage(reader, accountId, requestId);
       if (record === undefined) return undefined;
       const charge = record.cost - (record.owed ?? 0n);
       const receipt = (payment: JsonObject, fee: Nano) =>

@@ -15,7 +15,7 @@ import {
   postPayment,
   postReturn,
 } from "../../ledger/payments/payments.ts";
-import type { Db, Tx } from "../../store/db.ts";
+import type { Db, Reader, Tx } from "../../store/db.ts";
 import type { ChainClient } from "./chain-client.ts";
 import type { FacilitatorClient } from "./facilitator-client.ts";
 import {
@@ -63,7 +63,11 @@ export interface UptoDeps {
   /** Throws a conflict if the wallet has an account. */
   readonly openAccount: (tx: Tx, payer: string, now: number) => Promise<string>;
   /** Undefined if the call was not charged, or is not yet. */
-  readonly findCall: (accountId: string, requestId: string) => Promise<MeteredCall | undefined>;
+  readonly findCall: (
+    reader: Reader,
+    accountId: string,
+    requestId: string,
+  ) => Promise<MeteredCall | undefined>;
   /** Payments whose calls run in this process. */
   readonly running: Set<string>;
 }
@@ -162,11 +166,14 @@ interface ClosedCall {
 async function closeCall(upto: UptoDeps, { id }: MeteredPayment): Promise<ClosedCall> {
   const { db, now, paymentTerms } = upto;
   const { accountId, requestId } = await requirePayment(upto, id);
-  const call = await upto.findCall(accountId, requestId);
   return await db.write(async (tx) => {
+    // No call is held or settled until this ends.
     await lockBalance(tx, accountId);
     const payment = await lockMeteredPayment(tx, id);
     if (payment.state !== "open") return { closed: payment, isFirst: false };
+    const call = await upto.findCall(tx, accountId, requestId);
+    if (call === undefined && (await isHeld(tx, payment)))
+      return { closed: payment, isFirst: false };
     // No call costs more than its credit; if one did, the wallet would not pay it.
     const charge = minNano(call?.charge ?? 0n, payment.credit);
     const { decimals } = paymentTerms.token;
@@ -236,15 +243,9 @@ export async function resumeSoon({ db, now }: UptoDeps, { id }: MeteredPayment):
 
 async function resume(upto: UptoDeps, payment: MeteredPayment): Promise<void> {
   const { db, chain, now } = upto;
-  const { id, state, accountId, requestId, signed, createdAt, expiresAt } = payment;
+  const { id, state, signed, createdAt, expiresAt } = payment;
   if (state === "open") {
-    const isOpen =
-      upto.running.has(id) ||
-      (await db.get("select 1 as is_open from hold where id = ? and account_id = ?", [
-        requestId,
-        accountId,
-      ])) !== undefined;
-    if (!isOpen) await endCall(upto, payment);
+    if (!upto.running.has(id) && !(await isHeld(db, payment))) await endCall(upto, payment);
     return;
   }
   const found = await chain.findSettlement(signed, unitsOf(upto, payment), createdAt);
@@ -253,6 +254,16 @@ async function resume(upto: UptoDeps, payment: MeteredPayment): Promise<void> {
     const reason = payment.reason ?? "the signature has expired";
     await recordLost(upto, payment, { reason, dueAt: null });
   } else if (state === "due" && now() < expiresAt) await settleAmount(upto, payment, false);
+}
+
+type PaidCall = Pick<MeteredPayment, "accountId" | "requestId">;
+
+async function isHeld(reader: Reader, { accountId, requestId }: PaidCall): Promise<boolean> {
+  const row = await reader.get("select 1 as is_open from hold where id = ? and account_id = ?", [
+    requestId,
+    accountId,
+  ]);
+  return row !== undefined;
 }
 
 /** Also of a payment that was recorded as lost by mistake. */
@@ -358,7 +369,7 @@ export async function receiptOf(
   payment: MeteredPayment,
 ): Promise<string | undefined> {
   const { accountId, requestId, charge, amount, signed } = payment;
-  const call = await upto.findCall(accountId, requestId);
+  const call = await upto.findCall(upto.db, accountId, requestId);
   const { network, asset, payTo, amount: ceiling } = signed.accepted;
   const { transaction, payer } = settleResponseOf(upto, payment);
   return call?.receipt(
