@@ -1,5 +1,6 @@
 // The state of one request, which the steps of its handling share.
 
+import type { Fault } from "../base/fault.ts";
 import type { BodyHash } from "./request/body-hash.ts";
 import type { FormEntry } from "./request/multipart-body.ts";
 import type { AnyRouteInput, AuthenticatedKey, Operator, Route, SessionUser } from "./route.ts";
@@ -30,7 +31,7 @@ export interface RequestContext {
   readonly requestId: string;
   readonly now: number;
   /** Called once the response has begun, in any order: what a step counted, it releases here. */
-  readonly onResponse: ((response: Response) => void)[];
+  readonly onResponse: ((response: Response, fault: Fault | undefined) => void)[];
   /** Set by `matchRoute`. */
   match: { readonly route: Route; readonly params: Readonly<Record<string, string>> } | undefined;
   /** Set by the steps that authenticate. */

@@ -46,14 +46,15 @@ export function createRequestHandler(
   return async (request, peer) => {
     const context = createContext(request, peer, clock());
     let response: Response;
+    let fault: Fault | undefined;
     try {
       response = await takeSteps(context);
     } catch (error) {
-      const fault = toFault(error);
+      fault = toFault(error);
       logFault(context, fault);
       response = fault === CALL_REFUSED ? refuseCall(context) : respondWithFault(context, fault);
     }
-    for (const run of context.onResponse) run(response);
+    for (const run of context.onResponse) run(response, fault);
     const finished = finishResponse(context, response);
     if (finished instanceof Promise) response = await finished;
     responses.onResponse?.(context.match?.route, response.status, clock() - context.now);

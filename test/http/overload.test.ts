@@ -308,6 +308,27 @@ describe("a gateway with more calls than it can serve", () => {
     await gateway.stop();
   });
 
+  test("does not count refused calls towards the limit of rejected calls", async () => {
+    let isFull = true;
+    const overload: OverloadGuard = {
+      admit: () => {
+        if (isFull) throw CALL_REFUSED;
+        return undefined;
+      },
+      finish: () => {},
+      isBusy: () => false,
+    };
+    const env = { POSTERN_REQUESTS_PER_MINUTE: "60" };
+    const gateway = await startGateway({ overload, env });
+    const account = await registerAccount(gateway);
+    const post = (): Promise<Response> => postCall(gateway, account, "chat", bodyOf("chat", "hi"));
+    const refused = await Promise.all(Array.from({ length: 30 }, post));
+    expect(new Set(refused.map(({ status }) => status))).toEqual(new Set([503]));
+    isFull = false;
+    expect((await post()).status).toBe(200);
+    await gateway.stop();
+  });
+
   test("refuses a call before it reads its body", async () => {
     const overload: OverloadGuard = {
       admit: () => Promise.reject(CALL_REFUSED),

@@ -2,6 +2,7 @@
 
 import { Fault } from "../../base/fault.ts";
 import { MINUTE_MS } from "../../base/time.ts";
+import { CALL_REFUSED } from "../guards/overload.ts";
 import type { RateLimiter } from "../guards/rate-limiter.ts";
 import { rateLimitHeaders } from "../rate-limit-headers.ts";
 import type { Step } from "../request-context.ts";
@@ -32,8 +33,9 @@ export function limitRefusals(limits: RateLimits, clock: () => number): Step {
     if (refusals === undefined || key === undefined) return undefined;
     const { keyId } = key;
     rejectEarly(refusals, refusals.waitMs(keyId, now), now);
-    onResponse.push(({ status }) => {
-      if (status >= 400) refusals.count(keyId, clock());
+    onResponse.push(({ status }, fault) => {
+      // Under overload, the limit would cost more than the refusals.
+      if (status >= 400 && fault !== CALL_REFUSED) refusals.count(keyId, clock());
     });
     return undefined;
   };
