@@ -54,6 +54,32 @@ export function Confirm(props: ConfirmProps): Child {
   );
 }
 
+interface ConfirmDeleteProps extends Pick<ConfirmProps, "user" | "children"> {
+  readonly path: string;
+  /** What it is called, such as `preset`. */
+  readonly noun: string;
+  readonly items: readonly { readonly name: string }[];
+  /** The name of the item whose deletion is to be confirmed. */
+  readonly asked: string | undefined;
+}
+
+/** Nothing for a name that none of the items has. */
+export function ConfirmDelete(props: ConfirmDeleteProps): Child {
+  const { user, path, noun, items, asked, children } = props;
+  if (asked === undefined || !items.some(({ name }) => name === asked)) return null;
+  return (
+    <Confirm
+      user={user}
+      action={path}
+      fields={{ do: "delete", name: asked }}
+      confirmLabel={`Delete ${noun}`}
+      cancelHref={path}
+    >
+      {children}
+    </Confirm>
+  );
+}
+
 /** Adds query parameters to a path, leaving out those that are undefined. */
 export function withQuery(
   path: string,

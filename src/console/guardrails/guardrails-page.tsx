@@ -19,7 +19,7 @@ import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { FormError } from "../../http/pages/page-response.ts";
 import type { SessionUser } from "../../http/route.ts";
-import { Confirm, ConfirmLink, withQuery } from "../confirm.tsx";
+import { ConfirmDelete, ConfirmLink, withQuery } from "../confirm.tsx";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
 import { DoneNotice } from "../done-notice.tsx";
 import type { WorkspaceContext } from "../require-access.ts";
@@ -73,16 +73,10 @@ export function guardrailsPage(props: GuardrailsPageProps): PageLayout {
       <>
         <DoneNotice texts={DONE_TEXTS} done={done} />
         <ErrorMessage message={rejected?.error.message} />
-        {guardrails.some(({ name }) => name === asked) && canChange ? (
-          <Confirm
-            user={user}
-            action={path}
-            fields={{ do: "delete", name: asked ?? "" }}
-            confirmLabel="Delete guardrail"
-            cancelHref={path}
-          >
+        {canChange ? (
+          <ConfirmDelete user={user} path={path} noun="guardrail" items={guardrails} asked={asked}>
             Delete {asked}? Calls are not checked by it any more.
-          </Confirm>
+          </ConfirmDelete>
         ) : null}
         <Card
           id="guardrails"

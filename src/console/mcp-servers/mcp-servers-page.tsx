@@ -11,7 +11,7 @@ import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { FormError } from "../../http/pages/page-response.ts";
 import type { SessionUser } from "../../http/route.ts";
 import type { McpServer } from "../../mcp-servers/mcp-servers.ts";
-import { Confirm, ConfirmLink, withQuery } from "../confirm.tsx";
+import { ConfirmDelete, ConfirmLink, withQuery } from "../confirm.tsx";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
 import { DoneNotice } from "../done-notice.tsx";
 import type { WorkspaceContext } from "../require-access.ts";
@@ -48,16 +48,10 @@ export function mcpServersPage(props: McpServersPageProps): PageLayout {
       <>
         <DoneNotice texts={DONE_TEXTS} done={done} />
         <ErrorMessage message={rejected?.error.message} />
-        {servers.some(({ name }) => name === asked) && canChange ? (
-          <Confirm
-            user={user}
-            action={path}
-            fields={{ do: "delete", name: asked ?? "" }}
-            confirmLabel="Delete MCP server"
-            cancelHref={path}
-          >
+        {canChange ? (
+          <ConfirmDelete user={user} path={path} noun="MCP server" items={servers} asked={asked}>
             Delete {asked}? Calls cannot use its tools any more.
-          </Confirm>
+          </ConfirmDelete>
         ) : null}
         <Card
           id="mcp-servers"

@@ -12,7 +12,7 @@ import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { FormError } from "../../http/pages/page-response.ts";
 import type { SessionUser } from "../../http/route.ts";
 import type { Preset } from "../../presets/presets.ts";
-import { Confirm, CONFIRM_ID, withQuery } from "../confirm.tsx";
+import { ConfirmDelete, CONFIRM_ID, withQuery } from "../confirm.tsx";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
 import { DoneNotice } from "../done-notice.tsx";
 import type { WorkspaceContext } from "../require-access.ts";
@@ -67,16 +67,10 @@ export function presetsPage(props: PresetsPageProps): PageLayout {
       <>
         <DoneNotice texts={DONE_TEXTS} done={done} />
         <ErrorMessage message={errorMessage} />
-        {presets.some(({ name }) => name === asked) && canChange ? (
-          <Confirm
-            user={user}
-            action={path}
-            fields={{ do: "delete", name: asked ?? "" }}
-            confirmLabel="Delete preset"
-            cancelHref={path}
-          >
+        {canChange ? (
+          <ConfirmDelete user={user} path={path} noun="preset" items={presets} asked={asked}>
             Delete {asked} with all its versions? Calls that name it get a 404.
-          </Confirm>
+          </ConfirmDelete>
         ) : null}
         <Card id="presets" title="Presets" aside={<a href="/docs/presets">How calls use them</a>}>
           {presets.length === 0 ? (

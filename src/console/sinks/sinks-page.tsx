@@ -12,7 +12,7 @@ import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { FormError } from "../../http/pages/page-response.ts";
 import type { SessionUser } from "../../http/route.ts";
 import type { Sink } from "../../sinks/sink-rows.ts";
-import { Confirm, ConfirmLink, withQuery } from "../confirm.tsx";
+import { ConfirmDelete, ConfirmLink, withQuery } from "../confirm.tsx";
 import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
 import { DoneNotice } from "../done-notice.tsx";
 import type { WorkspaceContext } from "../require-access.ts";
@@ -53,16 +53,10 @@ export function sinksPage(props: SinksPageProps): PageLayout {
       <>
         <DoneNotice texts={DONE_TEXTS} done={done} />
         <ErrorMessage message={rejected?.error.message} />
-        {sinks.some(({ name }) => name === asked) && canChange ? (
-          <Confirm
-            user={user}
-            action={path}
-            fields={{ do: "delete", name: asked ?? "" }}
-            confirmLabel="Delete sink"
-            cancelHref={path}
-          >
+        {canChange ? (
+          <ConfirmDelete user={user} path={path} noun="sink" items={sinks} asked={asked}>
             Delete {asked}? What it has not sent yet is not sent any more.
-          </Confirm>
+          </ConfirmDelete>
         ) : null}
         <Card id="sinks" title="Sinks" aside={<a href="/docs/sinks">How usage is sent</a>}>
           {sinks.length === 0 ? (
