@@ -32,7 +32,7 @@ export interface McpResult {
 
 export interface McpConnection {
   readonly listTools: () => Promise<readonly McpTool[]>;
-  /** Never throws: the model is told of failures. */
+  /** Returns failures as an error result, which the model reads. Does not throw. */
   readonly callTool: (name: string, args: JsonObject) => Promise<McpResult>;
   readonly close: () => Promise<void>;
 }

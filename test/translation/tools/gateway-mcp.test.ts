@@ -216,7 +216,7 @@ test("the caller's own token is not sent in place of the workspace's", async () 
   expect(mcp.requests.every(({ headers }) => headers.get("authorization") === SECRET)).toBe(true);
 });
 
-test("the model is told of an error, a long result is cut, and an image is named", async () => {
+test("sends the model an error as the result, cuts a long result and names an image", async () => {
   turns = [use("fail"), use("long"), use("picture"), { text: "Done." }];
   const body = messagesBody(modelOn("chat"));
   const { content } = await anthropic.beta.messages.create(body);
