@@ -290,7 +290,7 @@ function NameField({
       name="name"
       label="Name"
       value={rejected?.["name"] ?? ""}
-      hint="Lowercase letters, digits, - and _. A name that exists gets these settings."
+      hint="Lowercase letters, digits, - and _. An existing name is replaced."
       maxLength={64}
       isRequired
     />

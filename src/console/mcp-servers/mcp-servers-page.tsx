@@ -131,7 +131,7 @@ function ServerForm({
           name="name"
           label="Name"
           value={value("name")}
-          hint="Lowercase letters, digits, - and _. A name that exists gets these settings."
+          hint="Lowercase letters, digits, - and _. An existing name is replaced."
           maxLength={64}
           isRequired
         />

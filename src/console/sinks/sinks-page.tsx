@@ -163,7 +163,7 @@ function NameField({
       name="name"
       label="Name"
       value={value ?? ""}
-      hint="Lowercase letters, digits, - and _. A name that exists gets these settings."
+      hint="Lowercase letters, digits, - and _. An existing name is replaced."
       maxLength={64}
       isRequired
     />
@@ -182,7 +182,7 @@ function OtlpForm({ user, path, rejected }: FormProps): Child {
           type="url"
           label="URL"
           value={rejected?.["url"] ?? ""}
-          hint="Of traces by OTLP over HTTP, such as Langfuse, Datadog or Honeycomb have one."
+          hint="The OTLP/HTTP endpoint for traces of Langfuse, Datadog, Honeycomb or another service."
           placeholder="https://api.honeycomb.io/v1/traces"
           maxLength={2_048}
           isRequired
@@ -192,7 +192,7 @@ function OtlpForm({ user, path, rejected }: FormProps): Child {
           name="headers"
           label="Headers"
           value=""
-          hint="One per line, such as authorization: Basic …. They are stored encrypted. Empty: those of the same URL stay."
+          hint="One per line, such as authorization: Basic …. Stored encrypted. Leave empty to keep those of the same URL."
         />
         <SelectField
           id="otlp-texts"
@@ -239,7 +239,7 @@ function S3Form({ user, path, rejected }: FormProps): Child {
             type="password"
             label="Secret access key"
             value=""
-            hint="Stored encrypted. Empty: that of the same endpoint and access key stays."
+            hint="Stored encrypted. Leave empty to keep that of the same endpoint and access key."
           />
         </div>
         <div class="fields">
