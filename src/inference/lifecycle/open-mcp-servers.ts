@@ -14,7 +14,8 @@ import { parseHeaders } from "../../base/network/endpoint-headers.ts";
 import { MINUTE_MS } from "../../base/time.ts";
 import { matchesGlob } from "../../http/key-policy.ts";
 import type { McpConnection, OpenMcpConnection } from "../remote-mcp/mcp-client.ts";
-import { gatewayToolsOf, MCP_DEFINITION_BYTES } from "../request/tool-bounds.ts";
+import { commonForm } from "../request/common-form.ts";
+import { gatewayToolsOf, MCP_DEFINITION_BYTES, toolsOf } from "../request/tool-bounds.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import { isStreamingApi } from "../translate/stream-transform.ts";
 import type { CallMcp, HeldCall, OpenCall } from "./call.ts";
@@ -48,6 +49,8 @@ export interface ToolListCache {
 }
 
 const LISTS_MAX = 500;
+/** A longer list is read for each call: few of its tools can be used. */
+const KEPT_LIST_MAX_LENGTH = 4 * MCP_DEFINITION_BYTES;
 
 export function createToolListCache(): ToolListCache {
   const lists = new Map<string, { readonly tools: Tools; readonly at: number }>();
@@ -58,6 +61,7 @@ export function createToolListCache(): ToolListCache {
     },
     keep: (key, tools, now) => {
       lists.delete(key);
+      if (JSON.stringify(tools).length > KEPT_LIST_MAX_LENGTH) return;
       if (lists.size >= LISTS_MAX) lists.delete(lists.keys().next().value ?? "");
       lists.set(key, { tools, at: now });
     },
@@ -91,25 +95,36 @@ async function openServers(
 ): Promise<Fault | undefined> {
   const { request } = call;
   const { accountId, policy } = call.input.caller;
-  const servers = serversIn(call);
+  const found = serversIn(call);
+  const servers = found ?? [];
   const entries = await deps.findMcpServers(accountId);
   const named = servers.map((server) => ({ server, entry: entryOf(server, entries) }));
   const allowed = policy?.mcpServers;
   for (const { server, entry } of named)
     if (allowed !== undefined && (entry === undefined || !matchesGlob(allowed, entry.name)))
       throw barredFault(server, allowed);
+  if (allowed !== undefined && hasUnreadServers(request, found)) throw unreadFault(allowed);
   const hasSecrets = named.some(({ entry }) => entry?.hasHeaders === true);
   if (servers.length > 0 && (hasSecrets || gatewayToolsOf(request, model).mcp))
     call.mcp ??= await openAll(deps, call, named, hasSecrets);
   return undefined;
 }
 
-/** Reading the request again for its plan costs less than a stage that passes it on. */
-function serversIn({ request: { api, json, model } }: OpenCall): readonly McpServer[] {
-  if (!isStreamingApi(api)) return [];
+/** Undefined without any. Reading the request again for its plan costs less than a stage that passes it on. */
+function serversIn({ request: { api, json, model } }: OpenCall): readonly McpServer[] | undefined {
+  if (!isStreamingApi(api)) return undefined;
   const { postern: _postern, models: _models, provider: _provider, ...body } = json;
   const canonical = INBOUND_WIRES[api].readRequest({ ...body, model });
-  return mcpServersOf(canonical, api)?.tool.servers ?? [];
+  return mcpServersOf(canonical, api)?.tool.servers;
+}
+
+/** Such as a connector of OpenAI, which has no URL, or a server in an API that has none: a provider may still connect to it. */
+function hasUnreadServers(
+  request: OpenCall["request"],
+  found: readonly McpServer[] | undefined,
+): boolean {
+  const named = toolsOf(commonForm(request)).filter(({ type }) => type === "mcp");
+  return found === undefined || named.length > found.length;
 }
 
 function entryOf(
@@ -207,10 +222,18 @@ function unlistedFault({ url, urlPath }: McpServer): Fault {
 }
 
 function barredFault({ name, urlPath }: McpServer, allowed: readonly string[]): Fault {
+  return policyFault(allowed, `\`${name}\` is none of them`, urlPath);
+}
+
+function unreadFault(allowed: readonly string[]): Fault {
+  return policyFault(allowed, "the request names one without a URL that the gateway reads");
+}
+
+function policyFault(allowed: readonly string[], reason: string, param = "tools"): Fault {
   const which = allowed.length === 0 ? "no MCP servers" : `only the MCP servers ${allowed.join()}`;
   return new Fault("forbidden", "key policy: allowed_mcp_servers", {
-    message: `This key may use ${which} of the workspace, and \`${name}\` is none of them. Use another key, or ask the owner of the account to change \`allowed_mcp_servers\` of this key.`,
-    param: urlPath,
+    message: `This key may use ${which} of the workspace, and ${reason}. Use another key, or ask the owner of the account to change \`allowed_mcp_servers\` of this key.`,
+    param,
     fields: { policy: "allowed_mcp_servers" },
   });
 }

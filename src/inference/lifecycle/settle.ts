@@ -8,6 +8,7 @@ import type { IdempotentCall } from "../../http/request/idempotent-call.ts";
 import type { Ledger } from "../../ledger/ledger.ts";
 import type { Outcome, ReceiptDetail, UsageRecord } from "../../usage/usage.ts";
 import { tokenTotals } from "../metering/charge.ts";
+import { withoutMcpSecrets } from "../request/mcp-secrets.ts";
 import type { SettledReply } from "../streaming/relay-options.ts";
 import { stopRollingHold } from "../streaming/rolling-hold.ts";
 import type { FailedCandidate } from "../upstream/attempt.ts";
@@ -196,9 +197,10 @@ function itemOf(
   return batchItem?.toSettlement({ requestId, cost, status, body, fault });
 }
 
-function promptOf({ input }: HeldCall, { logged }: MeteredReply): SettledCall["prompt"] {
+function promptOf({ input, request }: HeldCall, { logged }: MeteredReply): SettledCall["prompt"] {
   if (!logsPrompts(input)) return undefined;
-  return { request: input.text, reply: logged, retentionDays: input.caller.promptRetentionDays };
+  const { promptRetentionDays: retentionDays } = input.caller;
+  return { request: withoutMcpSecrets(request, input.text), reply: logged, retentionDays };
 }
 
 function endTracking({ roll, untrack }: HeldCall): void {

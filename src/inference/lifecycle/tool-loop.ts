@@ -33,6 +33,7 @@ import {
   DEFAULT_TOOL_CALLS,
   GATEWAY_PAGE_TOKENS,
   GATEWAY_PAGE_TOKENS_MAX,
+  MAX_TOOL_CALLS,
 } from "../request/tool-bounds.ts";
 import type { PricedCandidate } from "../routing/priced-candidates.ts";
 import type { LoopTurn, ToolLoop } from "../translate/transport-plan.ts";
@@ -104,12 +105,12 @@ export function startLoop(
   const openMax = toolCallsMax ?? toolCallsHeld ?? DEFAULT_TOOL_CALLS;
   const usesOf = (tool: typeof search | typeof fetch): ToolUses => ({
     name: tool?.name,
-    max: tool === undefined ? 0 : (tool.maxUses ?? openMax),
+    max: tool === undefined ? 0 : Math.min(tool.maxUses ?? openMax, MAX_TOOL_CALLS),
     count: 0,
     billed: 0,
   });
   const { max_tool_calls: limit } = commonForm(call.request);
-  const mcpMax = typeof limit === "number" ? limit : openMax;
+  const mcpMax = Math.min(typeof limit === "number" ? limit : openMax, MAX_TOOL_CALLS);
   return {
     deps,
     call,
@@ -327,7 +328,8 @@ async function runMcp(state: LoopState, call: ToolCall, id: string): Promise<Ran
     text,
   });
   const connection = servers?.connections.get(server);
-  if (mcp.count >= mcp.max || servers === undefined || connection === undefined)
+  const definition = servers?.lists.get(server)?.find(({ name }) => name === tool);
+  if (mcp.count >= mcp.max || connection === undefined || definition === undefined)
     return answered({ text: "No more calls of tools are allowed in this reply.", isError: true });
   const args = parseObject(call.arguments);
   if (args === undefined)
@@ -336,9 +338,9 @@ async function runMcp(state: LoopState, call: ToolCall, id: string): Promise<Ran
   // Each may take as long as a turn.
   deps.extendHold(input.requestId);
   const from = deps.monotonicNow();
-  const result = await connection.callTool(tool, args);
+  const result = await connection.callTool(definition, args);
   const ms = Math.round(deps.monotonicNow() - from);
-  servers.calls.push({ server, tool, ok: !result.isError, ms });
+  servers?.calls.push({ server, tool, ok: !result.isError, ms });
   return answered(result);
 }
 

@@ -1,9 +1,13 @@
 // Calls the tools of MCP servers that workspaces allow, with the official client. Requests go only to public addresses. Errors say
 // nothing about the network, and never have the secret headers, also if the server returns them.
 
-import type { StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import type {
+  RequestOptions,
+  StreamableHTTPClientTransport,
+  Tool,
+} from "@modelcontextprotocol/client";
 import type { McpTool } from "@postern/wires";
-import { isObject, type JsonObject } from "../../base/json.ts";
+import { isObject, type JsonObject, parseJson, parseObject } from "../../base/json.ts";
 import type { ResolveHost } from "../../base/network/public-endpoint.ts";
 import { createPublicFetch } from "../../base/network/public-fetch.ts";
 import { rejectOnAbort } from "../../base/network/public-url.ts";
@@ -16,6 +20,9 @@ const RESPONSE_MAX_BYTES = 1_048_576;
 const LIST_TIMEOUT_MS = 10 * SECOND_MS;
 const CALL_TIMEOUT_MS = 30 * SECOND_MS;
 const TOOLS_MAX = 200;
+/** Of all pages of a list. */
+const LIST_MAX_LENGTH = RESPONSE_MAX_BYTES;
+const LIST_PAGES_MAX = 20;
 /** Shorter values could be words of any text. */
 const SECRET_MIN_LENGTH = 8;
 
@@ -33,7 +40,7 @@ export interface McpResult {
 export interface McpConnection {
   readonly listTools: () => Promise<readonly McpTool[]>;
   /** Returns failures as an error result, which the model reads. Does not throw. */
-  readonly callTool: (name: string, args: JsonObject) => Promise<McpResult>;
+  readonly callTool: (tool: McpTool, args: JsonObject) => Promise<McpResult>;
   readonly close: () => Promise<void>;
 }
 
@@ -55,22 +62,20 @@ export function createOpenMcpConnection(deps: McpClientDeps): OpenMcpConnection 
         const signal = timeLimit(endpoint, LIST_TIMEOUT_MS);
         const list = async () => {
           const { client } = await opened();
-          return client.listTools(undefined, { signal, timeout: LIST_TIMEOUT_MS });
+          return readTools(client, { signal, timeout: LIST_TIMEOUT_MS });
         };
         // The client does not end each of its waits with the signal.
-        const { tools } = await Promise.race([list(), rejectOnAbort(signal)]);
-        return tools.slice(0, TOOLS_MAX).map(({ name, description, inputSchema }) => ({
-          name,
-          description,
-          inputSchema,
-        }));
+        const tools = await Promise.race([list(), rejectOnAbort(signal)]);
+        return withoutSecrets(endpoint, tools);
       },
-      callTool: async (name, args) => {
+      callTool: async (tool, args) => {
         const signal = timeLimit(endpoint, CALL_TIMEOUT_MS);
         const run = async () => {
           const { client } = await opened();
-          const options = { signal, timeout: CALL_TIMEOUT_MS };
-          return client.callTool({ name, arguments: args }, options);
+          return client.callTool(
+            { name: tool.name, arguments: args },
+            { signal, timeout: CALL_TIMEOUT_MS, toolDefinition: definitionOf(tool) },
+          );
         };
         try {
           const result = await Promise.race([run(), rejectOnAbort(signal)]);
@@ -90,6 +95,36 @@ export function createOpenMcpConnection(deps: McpClientDeps): OpenMcpConnection 
       },
     };
   };
+}
+
+/** `client.listTools` would read pages of any total size, and write names of tools to the log. */
+async function readTools(
+  client: Pick<Awaited<ReturnType<typeof connect>>["client"], "request">,
+  options: RequestOptions,
+): Promise<readonly McpTool[]> {
+  const tools: McpTool[] = [];
+  let length = 0;
+  let cursor: string | undefined;
+  for (let page = 0; page < LIST_PAGES_MAX; page++) {
+    const params = cursor === undefined ? {} : { cursor };
+    const found = await client.request({ method: "tools/list", params }, options);
+    for (const { name, description, inputSchema } of found.tools)
+      tools.push({ name, description, inputSchema });
+    length += JSON.stringify(found.tools).length;
+    if (length > LIST_MAX_LENGTH) throw new Error("the list of tools is too long");
+    cursor = found.nextCursor;
+    if (cursor === undefined || tools.length >= TOOLS_MAX) break;
+  }
+  return tools.slice(0, TOOLS_MAX);
+}
+
+/**
+ * Without a schema of the result, by which the client would check it: a pattern in it could take minutes. With a definition, the
+ * client does not list the tools itself.
+ */
+function definitionOf({ name, inputSchema }: McpTool): Tool {
+  // Safe because the client only looks for headers in it.
+  return { name, inputSchema: inputSchema as Tool["inputSchema"] };
 }
 
 function timeLimit({ signal }: McpEndpoint, ms: number): AbortSignal {
@@ -123,6 +158,8 @@ function fetchFor(
   return async (url, { method = "GET", headers, body, signal } = {}) => {
     // A stream of notifications, which tools do not need.
     if (method === "GET") return new Response(null, { status: 405 });
+    // A response to a request of the server, such as a ping: one reply of it could have thousands.
+    if (method === "POST" && !isRequest(body)) return new Response(null, { status: 202 });
     const limits = [callSignal, AbortSignal.timeout(CALL_TIMEOUT_MS)];
     return send(String(url), {
       method,
@@ -131,6 +168,10 @@ function fetchFor(
       signal: AbortSignal.any(signal == null ? limits : [...limits, signal]),
     });
   };
+}
+
+function isRequest(body: unknown): boolean {
+  return typeof body === "string" && parseObject(body)?.["method"] !== undefined;
 }
 
 function resultText(content: readonly unknown[], structured: unknown): string {
@@ -156,12 +197,28 @@ function failureText(endpoint: McpEndpoint, cause: unknown, { aborted }: AbortSi
     : "The server of the tool could not be reached, or did not answer as MCP has it.";
 }
 
-/** Without the secrets of the request, and of bounded length. */
-function shown({ headers }: McpEndpoint, text: string): string {
-  const secrets = Object.values(headers)
+/** Without the secrets of the request. In JSON, some characters of them are escaped. */
+function redacted({ headers }: McpEndpoint, text: string): string {
+  return Object.values(headers)
     .flatMap((value) => value.split(" ").concat(value))
-    .filter((value) => value.length >= SECRET_MIN_LENGTH);
-  const safe = secrets.reduce((rest, value) => rest.replaceAll(value, "[redacted]"), text);
+    .filter((value) => value.length >= SECRET_MIN_LENGTH)
+    .flatMap((value) => [value, JSON.stringify(value).slice(1, -1)])
+    .reduce((rest, value) => rest.replaceAll(value, "[redacted]"), text);
+}
+
+function withoutSecrets(endpoint: McpEndpoint, tools: readonly McpTool[]): readonly McpTool[] {
+  const text = JSON.stringify(tools);
+  const safe = redacted(endpoint, text);
+  if (safe === text) return tools;
+  const parsed = parseJson(safe);
+  if (!Array.isArray(parsed)) throw new Error("the list of tools has a secret");
+  // Safe because only texts within it were replaced.
+  return parsed as readonly McpTool[];
+}
+
+/** Without the secrets of the request, and of bounded length. */
+function shown(endpoint: McpEndpoint, text: string): string {
+  const safe = redacted(endpoint, text);
   const cut = cutBytes(safe, MCP_RESULT_TOKENS - CUT_NOTE.length);
   return cut === safe ? safe : cut + CUT_NOTE;
 }

@@ -7,7 +7,7 @@ import { isObject, isSet, type JsonObject, stringIn } from "../../base/json.ts";
 
 /** For a tool without a limit in the request. */
 export const DEFAULT_TOOL_CALLS = 10;
-const MAX_TOOL_CALLS = 1_000;
+export const MAX_TOOL_CALLS = 1_000;
 /** The results of one search. */
 const TOKENS_PER_SEARCH = 20_000;
 /** The same of a search that the gateway runs, which bounds its results. */

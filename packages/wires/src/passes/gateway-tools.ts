@@ -130,12 +130,12 @@ export function takeGatewayTools(
   const search = offered.search ? takeSearch(original, api) : undefined;
   const withoutSearch = search?.rest ?? original;
   const fetch = offered.fetch ? takeFetch(withoutSearch, api) : undefined;
+  const taken = [search, fetch].filter((one) => one !== undefined);
   const { lists, rest, functions, definitions, losses } = takeMcp(
     fetch?.rest ?? withoutSearch,
     api,
-    offered.mcp,
+    { lists: offered.mcp, taken: taken.map(({ definition }) => definition) },
   );
-  const taken = [search, fetch].filter((one) => one !== undefined);
   if (taken.length === 0 && lists.size === 0) return undefined;
   const names = { web_search: search?.tool.name, web_fetch: fetch?.tool.name };
   const required = taken.find(({ isRequired }) => isRequired);
@@ -210,10 +210,14 @@ interface TakenMcp {
   readonly losses: readonly Loss[];
 }
 
+/** `taken`: the functions in place of other tools, whose names no server can take. */
 function takeMcp(
   request: CanonicalRequest,
   api: WireName,
-  lists: McpToolLists | undefined,
+  {
+    lists,
+    taken,
+  }: { readonly lists: McpToolLists | undefined; readonly taken: readonly FunctionTool[] },
 ): TakenMcp {
   const functions = new Map<string, GatewayMcpTool>();
   const found = lists && mcpServersOf(request, api);
@@ -223,7 +227,7 @@ function takeMcp(
   const definitions: FunctionTool[] = [];
   for (const [server, tools] of lists ?? [])
     for (const { name, description, inputSchema } of tools) {
-      const own = [...(rest.tools ?? []), ...definitions];
+      const own = [...(rest.tools ?? []), ...taken, ...definitions];
       const free = freeName({ ...rest, tools: own }, functionNameOf(name));
       functions.set(free, { server, tool: name });
       definitions.push({ type: "function", name: free, description, parameters: inputSchema });
