@@ -3,6 +3,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { createHash, createPublicKey, verify } from "node:crypto";
 import { isObject, type JsonObject, parseObject, valueAt } from "../../src/base/json.ts";
+import { textFieldsOf } from "../../src/inference/guardrails/guarded-texts.ts";
 import {
   bodyOf,
   type Caller,
@@ -257,6 +258,27 @@ describeEachStore((store) => {
       expect(sent.match(/\[API_KEY\]/g)?.length).toBe(3);
     });
 
+    test.each(APIS)("%s: a text that begins as a data URL is checked", async (api) => {
+      await save("mask", { ...MASKING, phases: ["input"] });
+      const text = `data:text/plain;base64,AAAA Use ${SECRET} as ada@example.com`;
+      expect((await postCall(gateway, account, api, bodyOf(api, text))).status).toBe(200);
+      const sent = JSON.stringify(await lastSimulatorRequest(gateway));
+      expect(sent).toContain("Use [API_KEY] as [EMAIL]");
+    });
+
+    test("the text of a plain document is checked", async () => {
+      await save("mask", { ...MASKING, phases: ["input"] });
+      const source = { type: "text", media_type: "text/plain", data: `The key is ${SECRET}.` };
+      const content = [
+        { type: "document", source },
+        { type: "text", text: "What is the key?" },
+      ];
+      const body = { ...bodyOf("messages", ""), messages: [{ role: "user", content }] };
+      expect((await postCall(gateway, account, "messages", body)).status).toBe(200);
+      const sent = JSON.stringify(await lastSimulatorRequest(gateway));
+      expect(sent).toContain("The key is [API_KEY].");
+    });
+
     test("of two members with one name, the provider gets the checked one", async () => {
       await save("mask", { ...MASKING, phases: ["input"] });
       const text = `{"model": "sim/echo", "messages": [{"role": "user", "name": "a", "content": "${SECRET}", "content": "plain"}]}`;
@@ -313,6 +335,14 @@ describeEachStore((store) => {
 
   describe(`replies that guardrails check on ${store}`, () => {
     const REPLY = `Your key is ${SECRET}, ada@example.com has it.`;
+
+    test("a text that begins as a data URL is checked, and an image is not", () => {
+      const text = "data:;base64,AAAA and a text";
+      const image_url = "data:image/png;base64,AAAA";
+      const delta = { content: text, image_url };
+      const fields = textFieldsOf({ choices: [{ delta }] }, "output");
+      expect(fields.map((field) => field.text)).toEqual([text]);
+    });
 
     test.each(STREAMED_APIS)("%s: masks a whole reply and a stream", async (api) => {
       await save("mask", { ...MASKING, phases: ["output"] });

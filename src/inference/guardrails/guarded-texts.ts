@@ -63,7 +63,10 @@ const FREE_MEMBERS: ReadonlySet<string> = new Set([
   "function_response",
 ]);
 
-const DATA_URL = /^data:[\w.+/-]*;base64,/;
+/** All of it, because only a text that is no text needs no check. */
+const DATA_URL = /^data:[\w.+/-]{0,200};base64,[A-Za-z0-9+/=]*$/;
+/** Members that a URL is in. A text that looks like one is a text. */
+const URL_MEMBER = /(?:^|_)(?:url|uri|data)$|Uri$/;
 /** Positions by which the events of a stream say what they continue. */
 const INDEX_MEMBERS = [
   "index",
@@ -110,21 +113,30 @@ function collect(value: unknown, at: Place, fields: TextField[]): void {
     ? value.entries()
     : Object.entries(value);
   for (const [member, inner] of entries) {
-    if (isSkipped(member, at)) continue;
+    if (isSkipped(member, at) && !isTextDocument(value, member)) continue;
     const path = pathTo(at.path, member);
     if (typeof inner !== "string") {
       const isFree = at.isFree || (isObject(inner) && FREE_MEMBERS.has(String(member)));
       collect(inner, { ...at, path, positions, isFree }, fields);
-    } else if (inner !== "" && !DATA_URL.test(inner)) {
+    } else if (inner !== "" && !isDataUrl(member, inner)) {
       const isDelta = isDeltaPath(path) || isDeltaEvent(value, member);
       fields.push({ path, key: `${path} ${positions}`, text: inner, container, member, isDelta });
     }
   }
 }
 
+function isDataUrl(member: string | number, text: string): boolean {
+  return URL_MEMBER.test(String(member)) && DATA_URL.test(text);
+}
+
 function pathTo(path: string, member: string | number): string {
   if (typeof member === "number") return `${path}[${member}]`;
   return path === "" ? member : `${path}.${member}`;
+}
+
+/** The source of a document of Anthropic's that is plain text. */
+function isTextDocument(value: JsonObject | unknown[], member: string | number): boolean {
+  return member === "data" && !Array.isArray(value) && value["type"] === "text";
 }
 
 function isSkipped(member: string | number, { isFree, isReply }: Place): boolean {
