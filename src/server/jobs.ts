@@ -273,5 +273,5 @@ async function deleteExpired(db: Db, now: number): Promise<void> {
   await db.write((tx) => sweepRefusedCalls(tx, now));
   await db.write((tx) => eraseOldAddresses(tx, now));
   await db.write((tx) => sweepStreamEntries(tx, now));
-  await db.write((tx) => sweepSinkEntries(tx, now));
+  await sweepSinkEntries(db, now);
 }

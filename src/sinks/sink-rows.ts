@@ -97,7 +97,7 @@ export interface SinkId {
   readonly name: string;
 }
 
-/** The active sinks that are due. Of a bucket also without calls: its next object is due a period later. */
+/** The active sinks that are due, those that fail last. Of a bucket also without calls: its next object is due a period later. */
 export async function listDueSinks(
   reader: Reader,
   now: number,
@@ -106,7 +106,7 @@ export async function listDueSinks(
   const rows = await reader.all(
     `select account_id, name from sink where status = 'active' and due_at <= ? and (kind = 's3' or exists
        (select 1 from sink_entry where sink_entry.account_id = sink.account_id and sink_entry.sink = sink.name))
-     order by due_at, account_id, name limit ?`,
+     order by case when tries = 0 then 0 else 1 end, due_at, account_id, name limit ?`,
     [now, limit],
   );
   return rows.map((row) => ({ accountId: text(row, "account_id"), name: text(row, "name") }));
@@ -187,10 +187,11 @@ async function readObject(reader: Reader, { accountId, name }: SinkId) {
 
 const DELETED_MAX = 500;
 
-export async function recordSent(
+/** From the queue of a sink. */
+export async function deleteCalls(
   tx: Tx,
-  { accountId, name, lease, now }: SinkLease,
-  { calls, dueAt }: { readonly calls: readonly string[]; readonly dueAt: number },
+  { accountId, name }: SinkId,
+  calls: readonly string[],
 ): Promise<void> {
   for (let at = 0; at < calls.length; at += DELETED_MAX) {
     const some = calls.slice(at, at + DELETED_MAX);
@@ -199,6 +200,14 @@ export async function recordSent(
       [accountId, name, ...some],
     );
   }
+}
+
+export async function recordSent(
+  tx: Tx,
+  { accountId, name, lease, now }: SinkLease,
+  { calls, dueAt }: { readonly calls: readonly string[]; readonly dueAt: number },
+): Promise<void> {
+  await deleteCalls(tx, { accountId, name }, calls);
   await tx.run(
     `update sink set lease = null, due_at = ?, tries = 0, failing_since = null, last_error = null, delivered_at = ?
      where account_id = ? and name = ? and lease = ?`,

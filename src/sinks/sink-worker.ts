@@ -1,7 +1,8 @@
 // Sends the usage of calls to the sinks of workspaces: as trace spans in batches, or as an object for each hour or day. At least
 // once, and again with growing pauses until it is accepted, or the sink is disabled.
 
-import { gzipSync } from "node:zlib";
+import { promisify } from "node:util";
+import { gzip } from "node:zlib";
 import { createLeasedWork, type LeasedWork } from "../base/async/leased-work.ts";
 import {
   decrypt,
@@ -48,6 +49,12 @@ const SPANS_MAX = 200;
 const SPANS_WITH_TEXTS_MAX = 10;
 /** After a failure, which can be the size of a batch. */
 const SPANS_AFTER_FAILURE = 5;
+/** After more failures in a row, calls are sent alone: one of them may be what is refused. */
+const ALONE_AFTER_FAILURES = 2;
+/** A call that is refused alone after so many failures is left out, so that the others are sent. */
+const LEFT_OUT_AFTER_FAILURES = 5;
+/** Of a request that is refused for what is in it. */
+const REFUSALS: ReadonlySet<number | null> = new Set([400, 413, 422]);
 const TEXT_MAX_CHARACTERS = 100_000;
 const OBJECT_CALLS_MAX = 10_000;
 const TIMEOUT_MS = 10 * SECOND_MS;
@@ -67,6 +74,8 @@ export interface SinkWorkerDeps {
   readonly allowLoopback: boolean;
   readonly resolve: ResolveHost;
 }
+
+const compress = promisify(gzip);
 
 export function createSinkWorker(deps: SinkWorkerDeps): LeasedWork {
   const { db, log, now } = deps;
@@ -114,7 +123,12 @@ async function sendDue(
     return;
   }
   const retryAt = ended.now + backoffMs(sink.tries, sent.retryAfterMs);
-  const failure = { ...ended, error, dueAt: retryAt };
+  const isRefused = sink.settings.type === "otlp" && REFUSALS.has(sent.status);
+  const isLeftOut = isRefused && calls.length === 1 && sink.tries >= LEFT_OUT_AFTER_FAILURES;
+  const [leftOut, tries] = isLeftOut ? [calls, ALONE_AFTER_FAILURES] : [[], sink.tries + 1];
+  if (isLeftOut) log.warn("a sink refuses a call", { account: id.accountId, sink: id.name, error });
+  const dueAtNext = isLeftOut ? ended.now : retryAt;
+  const failure = { ...ended, error, dueAt: dueAtNext, tries, leftOut };
   const disabled = await db.write((tx) => recordSinkFailure(tx, failure));
   if (disabled !== undefined)
     log.warn("sink disabled", { account: id.accountId, sink: id.name, reason: disabled });
@@ -150,8 +164,7 @@ async function spanRequest(
   secret: string,
   { db, now, promptLog, version }: SinkWorkerDeps,
 ): Promise<Outgoing | undefined> {
-  const most = hasTexts ? SPANS_WITH_TEXTS_MAX : SPANS_MAX;
-  const calls = await readQueuedCalls(db, sink, sink.tries === 0 ? most : SPANS_AFTER_FAILURE);
+  const calls = await readQueuedCalls(db, sink, spansMax(sink, hasTexts));
   if (calls.length === 0) return undefined;
   const { accountId, settings } = sink;
   const records = await readUsageByIds(db, accountId, calls);
@@ -170,6 +183,12 @@ async function spanRequest(
       timeoutMs: TIMEOUT_MS,
     },
   };
+}
+
+function spansMax({ tries }: Sink, hasTexts: boolean): number {
+  if (tries >= ALONE_AFTER_FAILURES) return 1;
+  if (tries > 0) return SPANS_AFTER_FAILURE;
+  return hasTexts ? SPANS_WITH_TEXTS_MAX : SPANS_MAX;
 }
 
 function spanWithTexts(record: UsageRecord, prompt: Prompt | undefined): Span {
@@ -206,7 +225,7 @@ async function objectRequest(
       method: "PUT",
       url: presignPut(settings, secret, object.name),
       headers: { "content-type": "application/gzip" },
-      body: gzipSync(await objectText(settings, records)),
+      body: await compress(await objectText(settings, records)),
       timeoutMs: OBJECT_TIMEOUT_MS,
     },
   };

@@ -10,9 +10,16 @@ import { Fault, invalid } from "../base/fault.ts";
 import { checkHeaderValue, parseHeaderName } from "../base/network/endpoint-headers.ts";
 import { parseEndpoint } from "../base/network/public-endpoint.ts";
 import { DAY_MS } from "../base/time.ts";
-import { type Reader, text, type Tx } from "../store/db.ts";
+import { type Db, type Reader, text, type Tx } from "../store/db.ts";
 import type { NewSink } from "./sink-record.ts";
-import { listSinks, nextPeriodAt, type Sink, type SinkSettings, toSink } from "./sink-rows.ts";
+import {
+  deleteCalls,
+  listSinks,
+  nextPeriodAt,
+  type Sink,
+  type SinkSettings,
+  toSink,
+} from "./sink-rows.ts";
 
 const SINKS_MAX = 5;
 const HEADERS_MAX = 10;
@@ -79,6 +86,11 @@ export async function saveSink(
       sealed,
       dueAt,
     ],
+  );
+  // A file that was begun has the name and the form of the former settings.
+  await tx.run(
+    "update sink_entry set object = null where account_id = ? and sink = ? and object is not null",
+    [accountId, name],
   );
   await setExportsUsage(tx, accountId, true);
   const detail = auditDetail(settings);
@@ -205,21 +217,26 @@ interface FailedRequest {
   readonly lease: string;
   readonly error: string;
   readonly dueAt: number;
+  /** Failures in a row, with this one. */
+  readonly tries: number;
+  /** Calls that are not sent any more. */
+  readonly leftOut: readonly string[];
   readonly now: number;
 }
 
 /** Returns the reason if this failure disabled the sink. */
 export async function recordSinkFailure(
   tx: Tx,
-  { accountId, name, lease, error, dueAt, now }: FailedRequest,
+  { accountId, name, lease, error, dueAt, tries, leftOut, now }: FailedRequest,
 ): Promise<string | undefined> {
   await tx.lockMany("account", "id", [accountId]);
   const row = await tx.get(
-    `update sink set lease = null, due_at = ?, tries = tries + 1, failing_since = coalesce(failing_since, ?), last_error = ?
+    `update sink set lease = null, due_at = ?, tries = ?, failing_since = coalesce(failing_since, ?), last_error = ?
      where account_id = ? and name = ? and lease = ? and status = 'active' returning *`,
-    [dueAt, now, error, accountId, name, lease],
+    [dueAt, tries, now, error, accountId, name, lease],
   );
   const sink = row && toSink(row);
+  if (sink !== undefined) await deleteCalls(tx, sink, leftOut);
   if (sink === undefined || now - (sink.failingSince ?? now) < DISABLE_AFTER_MS) return undefined;
   const reason = `nothing was accepted for a day: ${error}`;
   await tx.run(
@@ -255,8 +272,17 @@ export async function queueForSinks(tx: Tx, calls: readonly QueuedCall[]): Promi
 /** Calls that were not accepted for this long are dropped; the usage records stay. */
 const QUEUE_DAYS = 7;
 
-export async function sweepSinkEntries(tx: Tx, now: number): Promise<void> {
-  await tx.run("delete from sink_entry where created_at < ?", [now - QUEUE_DAYS * DAY_MS]);
+const SWEPT_ROWS_MAX = 500;
+
+export async function sweepSinkEntries(db: Db, now: number): Promise<void> {
+  const sweep = (tx: Tx): Promise<number> =>
+    tx.run(
+      `delete from sink_entry where (account_id, sink, call_id) in
+         (select account_id, sink, call_id from sink_entry where created_at < ? limit ?)`,
+      [now - QUEUE_DAYS * DAY_MS, SWEPT_ROWS_MAX],
+    );
+  while ((await db.write(sweep)) === SWEPT_ROWS_MAX)
+    await new Promise((resolve) => setImmediate(resolve));
 }
 
 export async function countQueuedCalls(

@@ -3,9 +3,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { createLog } from "../../src/base/log.ts";
 import { resolveHost } from "../../src/base/network/public-endpoint.ts";
-import { DAY_MS, HOUR_MS } from "../../src/base/time.ts";
+import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../src/base/time.ts";
 import { loadMasterSecret } from "../../src/config/master-secret.ts";
 import { createPromptLog } from "../../src/prompt-log/prompt-log.ts";
+import { listDueSinks } from "../../src/sinks/sink-rows.ts";
 import { createSinkWorker } from "../../src/sinks/sink-worker.ts";
 import { sweepSinkEntries } from "../../src/sinks/sinks.ts";
 import { createUser, makeOwner, textOf, visitPage } from "../billing/console-user.ts";
@@ -176,6 +177,38 @@ describeEachStore((store) => {
       });
       expect(second?.length).toBe(2);
       expect(await read("traces")).toMatchObject({ queued: 0, last_error: null });
+    });
+
+    test("leaves a call out that the destination refuses, and sends the others", async () => {
+      await save("traces", otlp());
+      const ids: string[] = [];
+      for (let index = 0; index < 4; index++) ids.push(await chat());
+      const [, refused = ""] = ids;
+      const accepted: unknown[] = [];
+      receiver.respond = ({ event }) => {
+        const sent = spansOf(event).map((span) => attributeOf(span, "postern.request_id"));
+        if (sent.includes(refused)) return new Response("no", { status: 413 });
+        accepted.push(...sent);
+        return new Response(null, { status: 200 });
+      };
+      // Each wait is longer than the one before it.
+      for (let tries = 0; tries < 12; tries++) {
+        await run();
+        later += 10 * MINUTE_MS;
+      }
+      expect(accepted).toEqual(ids.filter((id) => id !== refused));
+      expect(await read("traces")).toMatchObject({ queued: 0, status: "active", last_error: null });
+    });
+
+    test("keeps calls that a destination refuses for another reason than what is in them", async () => {
+      await save("traces", otlp());
+      await chat();
+      receiver.respond = () => new Response(null, { status: 401 });
+      for (let tries = 0; tries < 10; tries++) {
+        await run();
+        later += 10 * MINUTE_MS;
+      }
+      expect(await read("traces")).toMatchObject({ queued: 1, status: "active" });
     });
 
     test("is disabled with a notice after a day of failures, and enabled by saving it again", async () => {
@@ -394,6 +427,47 @@ describeEachStore((store) => {
       expect(await read("files")).toMatchObject({ queued: 0, last_error: null });
     });
 
+    test("writes a file that was begun anew if the settings change", async () => {
+      await save("files", s3());
+      const id = await chat();
+      later += HOUR_MS;
+      bucket.status = 500;
+      await run();
+      const [before = ""] = bucket.writes;
+      expect(before).toContain(".jsonl.gz");
+      bucket.status = 200;
+      bucket.objects.clear();
+      await save("files", s3({ prefix: "other/", format: "csv" }));
+      later += HOUR_MS;
+      await run();
+      const [path = "", text = ""] = [...bucket.objects][0] ?? [];
+      expect(path).toContain("other/");
+      expect(path).toEndWith(".csv.gz");
+      expect(text).toContain(id);
+      expect(bucket.objects.size).toBe(1);
+    });
+
+    test("sends those that work before those that fail", async () => {
+      const { db } = gateway.server;
+      for (const name of ["failing", "working"]) await save(name, otlp());
+      await chat();
+      const set = (name: string, tries: number, dueAt: number) =>
+        db.write((tx) =>
+          tx.run("update sink set tries = ?, due_at = ? where account_id = ? and name = ?", [
+            tries,
+            dueAt,
+            account.id,
+            name,
+          ]),
+        );
+      await set("failing", 3, base + 1);
+      await set("working", 0, base + 2);
+      const due = await listDueSinks(db, base + 2, 10);
+      expect(
+        due.filter(({ accountId }) => accountId === account.id).map(({ name }) => name),
+      ).toEqual(["working", "failing"]);
+    });
+
     test("names the error of the bucket, and drops what waited for a week", async () => {
       await save("files", s3({ secret_access_key: "a wrong secret" }));
       await chat();
@@ -403,7 +477,7 @@ describeEachStore((store) => {
         last_error: "the endpoint answered 403 SignatureDoesNotMatch",
         queued: 1,
       });
-      await gateway.server.db.write((tx) => sweepSinkEntries(tx, clock() + 8 * DAY_MS));
+      await sweepSinkEntries(gateway.server.db, clock() + 8 * DAY_MS);
       expect(await queued()).toBe(0);
     });
 
