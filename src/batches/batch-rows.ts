@@ -100,6 +100,17 @@ export async function insertBatch(tx: Tx, batch: NewBatch): Promise<void> {
   );
 }
 
+/** What a batch whose items follow stores so far. */
+export async function setBatchBytes(tx: Tx, id: string, bytes: number): Promise<void> {
+  await tx.run("update batch set bytes = ? where id = ?", [bytes, id]);
+}
+
+/** Deletes a batch that was not started. */
+export async function discardBatch(tx: Tx, id: string): Promise<void> {
+  const discarded = await tx.run("delete from batch where id = ? and status = 'validating'", [id]);
+  if (discarded === 1) await deleteBatch(tx, id);
+}
+
 /** False if the batch was started, or deleted, before. */
 export async function startBatch(
   tx: Tx,
@@ -186,18 +197,23 @@ async function withLiveCounts(reader: Reader, batch: Batch): Promise<Batch> {
   };
 }
 
-/** Batches that no process runs. */
+/** Batches that no process runs: the oldest of each account, then the second of each, and so on. */
 export async function findUnowned(
   reader: Reader,
   by: "gateway" | "provider",
-  limit: number,
-): Promise<readonly string[]> {
+  { limit, except }: { readonly limit: number; readonly except: readonly string[] },
+): Promise<readonly Pick<Batch, "id" | "accountId">[]> {
+  const others =
+    except.length === 0 ? "" : ` and account_id not in (${except.map(() => "?").join(", ")})`;
   const rows = await reader.all(
-    `select id from batch where ended_at is null and process is null and status in ('in_progress', 'canceling')
-       and provider is ${by === "gateway" ? "null" : "not null"} order by id limit ?`,
-    [limit],
+    `select id, account_id from (
+       select id, account_id, row_number() over (partition by account_id order by id) as turn from batch
+       where ended_at is null and process is null and status in ('in_progress', 'canceling')
+         and provider is ${by === "gateway" ? "null" : "not null"}${others}
+     ) as unowned order by turn, id limit ?`,
+    [...except, limit],
   );
-  return rows.map((row) => text(row, "id"));
+  return rows.map((row) => ({ id: text(row, "id"), accountId: text(row, "account_id") }));
 }
 
 export interface BatchOwner {
@@ -327,7 +343,7 @@ export async function findOldBatches(
   return rows.map((row) => text(row, "id"));
 }
 
-/** Unfinished batches of an account, and what all of its batches store. */
+/** Unfinished batches of an account, and what all of its batches store, also those that are not started. */
 export async function readBatchUse(
   reader: Reader,
   accountId: string,

@@ -6,6 +6,7 @@ import { newId } from "../base/id.ts";
 import { SECOND_MS } from "../base/time.ts";
 import { requireScope } from "../http/steps/authenticate.ts";
 import type { CallInput } from "../inference/lifecycle/call.ts";
+import { isUnavailable } from "../store/db.ts";
 import type { ProviderRunDeps, RunControl } from "./at-provider/provider-job.ts";
 import { runProviderBatch } from "./at-provider/run-provider-batch.ts";
 import { openSealer, type Sealer } from "./batch-encryption.ts";
@@ -26,8 +27,11 @@ import { type PendingItem, readPending } from "./item-rows.ts";
 const RUNNING_MAX = 64;
 const RUNNING_PER_BATCH_MAX = 16;
 const BATCHES_MAX = 32;
+/** Batches of one account at a time, so that those of others do not wait for it. */
+const BATCHES_PER_ACCOUNT_MAX = 8;
 /** Batches that providers run: nearly all of them wait. */
 const PROVIDER_BATCHES_MAX = 500;
+const PROVIDER_BATCHES_PER_ACCOUNT_MAX = 50;
 /** Submissions and results of such batches that are in memory at a time. */
 const EXCLUSIVE_MAX = 4;
 const PAGE_ITEMS = 64;
@@ -90,23 +94,35 @@ export function createBatchRunner(deps: BatchRunnerDeps): BatchRunner {
     exclusively: createLimit(EXCLUSIVE_MAX),
   };
   const kinds = [
-    { by: "gateway", max: BATCHES_MAX, run: (batch: Batch) => runBatch(deps, state, batch) },
+    {
+      by: "gateway",
+      max: BATCHES_MAX,
+      perAccount: BATCHES_PER_ACCOUNT_MAX,
+      run: (batch: Batch) => runBatch(deps, state, batch),
+    },
     {
       by: "provider",
       max: PROVIDER_BATCHES_MAX,
+      perAccount: PROVIDER_BATCHES_PER_ACCOUNT_MAX,
       run: (batch: Batch) => runAtProvider(deps, control, batch),
     },
   ] as const;
   const running = {
-    gateway: new Map<string, Promise<void>>(),
-    provider: new Map<string, Promise<void>>(),
+    gateway: new Map<string, RunningBatch>(),
+    provider: new Map<string, RunningBatch>(),
   };
   return {
     claim: async () => {
-      for (const { by, max, run } of kinds) {
+      for (const { by, max, perAccount, run } of kinds) {
         const runs = running[by];
         if (state.isStopping || runs.size >= max) continue;
-        for (const id of await findUnowned(db, by, max - runs.size)) {
+        const counts = countByAccount(runs.values());
+        const except = [...counts].flatMap(([id, count]) => (count >= perAccount ? [id] : []));
+        const found = await findUnowned(db, by, { limit: max - runs.size, except });
+        for (const { id, accountId } of found) {
+          const count = counts.get(accountId) ?? 0;
+          if (count >= perAccount) continue;
+          counts.set(accountId, count + 1);
           const batch = await db.write((tx) => claimBatch(tx, id, owner));
           if (batch === undefined) continue;
           const work = run(batch)
@@ -117,7 +133,7 @@ export function createBatchRunner(deps: BatchRunnerDeps): BatchRunner {
               await db.write((tx) => releaseBatch(tx, id, owner));
             })
             .finally(() => runs.delete(id));
-          runs.set(id, work);
+          runs.set(id, { accountId, work });
         }
       }
     },
@@ -128,10 +144,22 @@ export function createBatchRunner(deps: BatchRunnerDeps): BatchRunner {
       pauses.all();
     },
     whenIdle: async () => {
-      await Promise.all([...running.gateway.values(), ...running.provider.values()]);
+      const runs = [...running.gateway.values(), ...running.provider.values()];
+      await Promise.all(runs.map(({ work }) => work));
       await db.write((tx) => releaseBatches(tx, owner));
     },
   };
+}
+
+interface RunningBatch {
+  readonly accountId: string;
+  readonly work: Promise<void>;
+}
+
+function countByAccount(runs: Iterable<RunningBatch>): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const { accountId } of runs) counts.set(accountId, (counts.get(accountId) ?? 0) + 1);
+  return counts;
 }
 
 async function runAtProvider(
@@ -223,7 +251,7 @@ async function nextItem(
     const read = await readPending(db, run.batch.id, { after: run.after, limit: PAGE_ITEMS });
     run.queue = read.map((item) => ({ ...item, failures: 0, at: 0 }));
     run.after = read.at(-1)?.position ?? run.after;
-    run.isRead = read.length < PAGE_ITEMS;
+    run.isRead = read.length === 0;
   }
   return run.queue.shift();
 }
@@ -257,14 +285,27 @@ async function runItem(deps: BatchRunnerDeps, run: BatchRun, item: QueuedItem): 
     const batchItem = toBatchItem(run, item);
     await infer(itemInput({ endpoint, headers, caller, text, requestId, now, batchItem }));
   } catch (error) {
-    if (!(error instanceof Fault)) throw error;
-    const delayMs = retryDelay(error, item.failures);
-    if (delayMs === undefined) return endInError(deps.db, run, item, { fault: error, requestId });
-    const isFailure = FAILURES.has(error.code);
+    // Without the store, nothing is known of the item.
+    if (isUnavailable(error)) throw error;
+    const fault = error instanceof Fault ? error : unexpectedFault(deps, run, item, error);
+    const delayMs = retryDelay(fault, item.failures);
+    if (delayMs === undefined) return endInError(deps.db, run, item, { fault, requestId });
+    const isFailure = FAILURES.has(fault.code);
     if (!isFailure) run.pausedUntil = deps.now() + delayMs;
     const failures = item.failures + (isFailure ? 1 : 0);
     run.retried.push({ ...item, failures, at: deps.now() + delayMs });
   }
+}
+
+/** An item that the gateway fails at ends after some repetitions, too: else it would be repeated until its batch expires. */
+function unexpectedFault(
+  { log }: BatchRunnerDeps,
+  { batch: { id } }: BatchRun,
+  { position }: QueuedItem,
+  cause: unknown,
+): Fault {
+  log.error("an item of a batch failed unexpectedly", { batch: id, position, cause });
+  return new Fault("internal", "an item of a batch failed unexpectedly", { cause });
 }
 
 /** The gateway, the key or the account takes no call now: the whole batch waits. */

@@ -142,6 +142,7 @@ function createRoute({ batches }: BatchRouteDeps): Route {
         windowMs: Number.parseInt(body.completion_window, 10) * HOUR_MS,
         items: await readItems(batches, caller, { ...body, now }),
       }),
+    undo: batches.discard,
     run: async (tx, { caller, clientIp, now }, prepared) => {
       const batch = await batches.start(tx, keyAct(caller, { clientIp, now }), prepared);
       return { status: 200, body: toBatchRecord(batch), afterCommit: batches.wake };

@@ -6,10 +6,12 @@ import type { DerivedKey } from "../base/crypto/encryption.ts";
 import { Fault } from "../base/fault.ts";
 import { HOUR_MS, MINUTE_MS } from "../base/time.ts";
 import type { Db, Reader, Tx } from "../store/db.ts";
+import { createAccountLimit } from "./account-limit.ts";
 import { RESULTS_RETENTION_MS } from "./batch-retention.ts";
 import { type Batch, cancelBatch, deleteBatch, findBatch, findOldBatches } from "./batch-rows.ts";
 import {
   type CreateBatchDeps,
+  discard,
   holdAndStart,
   type NewBatchRequest,
   prepareBatch,
@@ -19,6 +21,8 @@ import { deleteFile, findExpiredFiles } from "./files/file-rows.ts";
 
 /** Creating a batch, and uploading a file, take less. */
 const CREATION_MAX_MS = HOUR_MS;
+/** Of an account in this process at a time: their items are stored before they count as unfinished batches. */
+const CREATIONS_MAX = 4;
 const SWEEP_ROWS = 20;
 
 export interface BatchRouteDeps {
@@ -30,6 +34,8 @@ export interface Batches {
   readonly db: Db;
   readonly kek: DerivedKey;
   readonly prepare: (request: NewBatchRequest) => Promise<PreparedBatch>;
+  /** Deletes a prepared batch that was not started. */
+  readonly discard: (batch: PreparedBatch) => Promise<void>;
   /** Holds the cost of a prepared batch and starts it. */
   readonly start: (tx: Tx, act: Act, batch: PreparedBatch) => Promise<Batch>;
   readonly cancel: (tx: Tx, act: Act, id: string) => Promise<Batch>;
@@ -42,11 +48,13 @@ export interface Batches {
 
 export function createBatches(deps: CreateBatchDeps & Pick<Batches, "wake">): Batches {
   const { db, kek, now, wake } = deps;
+  const limited = createAccountLimit(CREATIONS_MAX, "batches that are being created");
   return {
     db,
     kek,
     wake,
-    prepare: (request) => prepareBatch(deps, request),
+    prepare: (request) => limited(request.caller.accountId, () => prepareBatch(deps, request)),
+    discard: ({ id }) => discard(db, id),
     start: async (tx, act, batch) => {
       await holdAndStart(tx, deps, batch, now());
       const detail = { requests: batch.requests };

@@ -14,12 +14,19 @@ import type { CallInput } from "../inference/lifecycle/call.ts";
 import type { ItemEstimate } from "../inference/lifecycle/estimate-item.ts";
 import { ceilCredits } from "../inference/lifecycle/hold/hold-faults.ts";
 import { type BatchHoldOutcome, holdBatch } from "../ledger/batch-holds.ts";
-import type { Db, Tx } from "../store/db.ts";
+import type { Db, Reader, Tx } from "../store/db.ts";
 import { takeBatchShares } from "./at-provider/provider-batch-rows.ts";
 import { createDataKey, openSealer, type Sealer } from "./batch-encryption.ts";
-import { type BatchForm, insertBatch, readBatchUse, startBatch } from "./batch-rows.ts";
+import {
+  type BatchForm,
+  discardBatch,
+  insertBatch,
+  readBatchUse,
+  setBatchBytes,
+  startBatch,
+} from "./batch-rows.ts";
 import { type BatchEndpoint, itemErrorBody, itemInput, keptHeaders } from "./item-call.ts";
-import { countCovered, insertItems, type NewItem } from "./item-rows.ts";
+import { countCovered, insertItems, ITEM_ROW_BYTES, type NewItem } from "./item-rows.ts";
 
 export const REQUESTS_MAX = 10_000;
 const UNFINISHED_MAX = 50;
@@ -90,9 +97,8 @@ export async function prepareBatch(
   const { accountId, keyId } = caller;
   if (caller.policy?.sessionLimitUsd !== undefined) throw sessionLimitFault();
   await deps.rejectIfFrozen(accountId);
-  const { unfinished, bytes: used } = await readBatchUse(db, accountId);
+  const { bytes: used } = await rejectOverQuota(db, accountId);
   const bytesLeft = ACCOUNT_BYTES_MAX - used;
-  if (unfinished >= UNFINISHED_MAX) throw tooManyBatches();
   const createdAt = deps.now();
   const id = newId("batch", createdAt);
   const dataKey = createDataKey(kek, { id, accountId });
@@ -103,11 +109,28 @@ export async function prepareBatch(
   const { expandPreset, estimateItem, now } = deps;
   const sealer = openSealer(kek, { id, accountId }, dataKey);
   const context = { db, expandPreset, estimateItem, now, endpoint, headers, caller, sealer };
-  const { totals, provider, ...stored } = await storeItems(context, id, request.items, bytesLeft);
-  if (stored.requests === 0) throw invalid("requests", "A batch must have at least one request.");
-  const runsAt = providerFor(deps, request, provider);
-  const total = runsAt === null ? totals.atGateway : totals.inBatch;
-  return { id, caller, expiresAt, ...stored, total, provider: runsAt };
+  try {
+    const { totals, provider, ...stored } = await storeItems(context, id, request.items, bytesLeft);
+    if (stored.requests === 0) throw invalid("requests", "A batch must have at least one request.");
+    const runsAt = providerFor(deps, request, provider);
+    const total = runsAt === null ? totals.atGateway : totals.inBatch;
+    return { id, caller, expiresAt, ...stored, total, provider: runsAt };
+  } catch (error) {
+    await discard(db, id);
+    throw error;
+  }
+}
+
+/** Else a sweep deletes it, an hour later. */
+export async function discard(db: Db, id: string): Promise<void> {
+  await db.write((tx) => discardBatch(tx, id)).catch(() => {});
+}
+
+async function rejectOverQuota(reader: Reader, accountId: string): ReturnType<typeof readBatchUse> {
+  const use = await readBatchUse(reader, accountId);
+  if (use.unfinished >= UNFINISHED_MAX) throw tooManyBatches();
+  if (use.bytes > ACCOUNT_BYTES_MAX) throw quotaFault();
+  return use;
 }
 
 /** A provider's batch takes up to this time. */
@@ -145,10 +168,15 @@ async function storeItems(
   let turnStart = performance.now();
   const flush = async (): Promise<void> => {
     const items = chunk;
+    const stored = bytes;
     chunk = [];
     chunkBytes = 0;
+    if (items.length === 0) return;
     // The commit that starts the batch makes it durable.
-    if (items.length > 0) await context.db.write((tx) => insertItems(tx, id, items), "os_cache");
+    await context.db.write(async (tx) => {
+      await insertItems(tx, id, items);
+      await setBatchBytes(tx, id, stored);
+    }, "os_cache");
   };
   for await (const sent of sentItems) {
     const { customId, text } = checkItem(sent, seen);
@@ -160,8 +188,10 @@ async function storeItems(
       const at = item.inBatch?.runner ?? null;
       runner = runner === undefined || runner === at ? at : null;
     }
-    bytes += text.length;
-    chunkBytes += text.length;
+    const itemBytes =
+      (item.sealedRequest?.length ?? 0) + (item.sealedResult?.length ?? 0) + ITEM_ROW_BYTES;
+    bytes += itemBytes;
+    chunkBytes += itemBytes;
     if (bytes > bytesLeft) throw quotaFault();
     if (chunk.length >= CHUNK_ITEMS || chunkBytes >= CHUNK_BYTES) await flush();
     if (performance.now() - turnStart < TURN_MS) continue;
@@ -269,6 +299,8 @@ export async function holdAndStart(
   const request = { id, accountId, keyId, amount, now, expiresAt, restrictions };
   const outcome = await holdBatch(tx, request);
   if (outcome.status === "refused") throw await refusedFault(tx, deps, batch, outcome);
+  // The hold has locked the wallet, so other batches of the account start before or after this one.
+  await rejectOverQuota(tx, accountId);
   if (batch.provider !== null) await takeBatchShares(tx, id);
   if (!(await startBatch(tx, batch, now))) throw new Error(`the batch ${id} was started before`);
 }

@@ -14,7 +14,13 @@ import {
   releaseBatch,
 } from "./batch-rows.ts";
 import { insertOutputFile } from "./files/file-rows.ts";
-import { endPending, type ItemStatus, type ItemSum, sumItems } from "./item-rows.ts";
+import {
+  endPending,
+  ITEM_ROW_BYTES,
+  type ItemStatus,
+  type ItemSum,
+  sumItems,
+} from "./item-rows.ts";
 
 export type BatchEnd = "completed" | "canceled" | "expired";
 
@@ -47,7 +53,8 @@ async function finish(tx: Tx, deps: FinishDeps, batch: Batch, end: BatchEnd): Pr
   const outputFileId = counts.succeeded > 0 ? newId("file", now) : null;
   const errorFileId = hasErrors ? newId("file", now) : null;
   const ended = { id, process, epoch, status: end, ...counts, cost, outputFileId, errorFileId };
-  if (!(await endBatch(tx, { ...ended, bytes: outputBytes + errorBytes }, now)))
+  const bytes = outputBytes + errorBytes + batch.requests * ITEM_ROW_BYTES;
+  if (!(await endBatch(tx, { ...ended, bytes }, now)))
     throw new Error(`the batch ${id} is run by another process`);
   await endBatchHold(tx, batch);
   const file = {

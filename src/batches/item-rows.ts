@@ -69,6 +69,23 @@ export function insertItems(tx: Tx, batchId: string, items: readonly NewItem[]):
   );
 }
 
+/** What the row of an item takes besides its request and its result, about. */
+export const ITEM_ROW_BYTES = 512;
+
+/** Of the requests, or results, of a page. */
+const PAGE_MAX_BYTES = 8 * 1_048_576;
+
+/** The last position of a page that is no larger than this; one item may be. Undefined without rows. */
+function lastPosition(rows: readonly Row[]): number | undefined {
+  let bytes = 0;
+  const end = rows.findIndex((row, index) => {
+    bytes += integer(row, "bytes");
+    return index > 0 && bytes > PAGE_MAX_BYTES;
+  });
+  const last = rows.at(end === -1 ? -1 : end - 1);
+  return last && integer(last, "position");
+}
+
 export interface PendingItem {
   readonly position: number;
   readonly share: Nano;
@@ -82,22 +99,32 @@ export interface PendingPage {
   readonly providerBatchId?: string;
 }
 
+/** May have fewer items than `limit` although others follow. */
 export async function readPending(
   reader: Reader,
   batchId: string,
   { after, limit, providerBatchId }: PendingPage,
 ): Promise<readonly PendingItem[]> {
   const ofProvider = providerBatchId === undefined ? "" : " and provider_batch_id = ?";
-  const rows = await reader.all(
-    `select position, share, sealed_request from batch_item
-     where batch_id = ? and status = 'pending' and position > ?${ofProvider} order by position limit ?`,
-    [batchId, after, ...(providerBatchId === undefined ? [] : [providerBatchId]), limit],
+  const where = `where batch_id = ? and status = 'pending' and position > ?${ofProvider}`;
+  const values = [batchId, after, ...(providerBatchId === undefined ? [] : [providerBatchId])];
+  const sizes = await reader.all(
+    `select position, coalesce(length(sealed_request), 0) as bytes from batch_item ${where} order by position limit ?`,
+    [...values, limit],
   );
-  return rows.map((row) => {
-    const sealedRequest = bytesOrNull(row, "sealed_request");
-    if (sealedRequest === null) throw new Error(`an item of ${batchId} has no request`);
-    return { position: integer(row, "position"), share: toNano(row["share"]), sealedRequest };
-  });
+  const last = lastPosition(sizes);
+  if (last === undefined) return [];
+  const rows = await reader.all(
+    `select position, share, sealed_request from batch_item ${where} and position <= ? order by position`,
+    [...values, last],
+  );
+  return rows.map((row) => toPendingItem(batchId, row));
+}
+
+function toPendingItem(batchId: string, row: Row): PendingItem {
+  const sealedRequest = bytesOrNull(row, "sealed_request");
+  if (sealedRequest === null) throw new Error(`an item of ${batchId} has no request`);
+  return { position: integer(row, "position"), share: toNano(row["share"]), sealedRequest };
 }
 
 /** An item of a batch at a provider; undefined if it has ended. */
@@ -106,9 +133,12 @@ export async function findPending(
   { id, batchId }: { readonly id: string; readonly batchId: string },
   position: number,
 ): Promise<PendingItem | undefined> {
-  const page = { after: position - 1, limit: 1, providerBatchId: id };
-  const [item] = await readPending(reader, batchId, page);
-  return item?.position === position ? item : undefined;
+  const row = await reader.get(
+    `select position, share, sealed_request from batch_item
+     where batch_id = ? and position = ? and status = 'pending' and provider_batch_id = ?`,
+    [batchId, position, id],
+  );
+  return row && toPendingItem(batchId, row);
 }
 
 /**
@@ -192,16 +222,23 @@ export interface EndedItem {
   readonly sealedResult: Uint8Array | null;
 }
 
-/** A page of the items of an ended batch, in the order of its requests. */
+/** A page of the items of an ended batch, in the order of its requests. May have fewer items than `limit` although others follow. */
 export async function readResults(
   reader: Reader,
   batchId: string,
   { after, limit }: { readonly after: number; readonly limit: number },
 ): Promise<readonly EndedItem[]> {
-  const rows = await reader.all(
-    `select position, custom_id, status, http_status, request_id, sealed_result from batch_item
+  const sizes = await reader.all(
+    `select position, coalesce(length(sealed_result), 0) as bytes from batch_item
      where batch_id = ? and position > ? order by position limit ?`,
     [batchId, after, limit],
+  );
+  const last = lastPosition(sizes);
+  if (last === undefined) return [];
+  const rows = await reader.all(
+    `select position, custom_id, status, http_status, request_id, sealed_result from batch_item
+     where batch_id = ? and position > ? and position <= ? order by position`,
+    [batchId, after, last],
   );
   return rows.map(toEndedItem);
 }

@@ -102,6 +102,7 @@ function createRoute({ batches, baseUrl }: BatchRouteDeps): Route {
         windowMs: DAY_MS,
         items: messageItems(body.requests),
       }),
+    undo: batches.discard,
     run: async (tx, { caller, clientIp, now }, prepared) => {
       const batch = await batches.start(tx, keyAct(caller, { clientIp, now }), prepared);
       const body = toMessageBatchRecord(batch, baseUrl);

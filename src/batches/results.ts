@@ -61,7 +61,7 @@ async function* resultLines(
       });
     if (lines.length > 0) yield lines.join("");
     const last = page.at(-1);
-    if (last === undefined || page.length < PAGE_ITEMS) return undefined;
+    if (last === undefined) return undefined;
     after = last.position;
   }
 }

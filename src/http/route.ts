@@ -217,6 +217,8 @@ interface WriteRouteSpec<P, Q, B, C, V> extends RouteDoc, RouteSchemas<P, Q, B> 
   readonly run: (tx: Tx, input: RouteInput<P, Q, B, C>, prepared: V) => Promise<RouteResponse>;
   /** Runs before the transaction, such as a call to another service. `run` gets its result. */
   readonly before?: (input: RouteInput<P, Q, B, C>) => Promise<V>;
+  /** Removes what `before` stored, if `run` failed, or did not run because the request is a repetition. */
+  readonly undo?: (prepared: V) => Promise<void>;
 }
 
 /** Input of a route whose types are not known. */
@@ -237,6 +239,7 @@ export interface Route extends RouteDoc, RouteSchemas<unknown, unknown, unknown>
   ) => Promise<RouteResponse | Response> | RouteResponse | Response;
   readonly write?: (tx: Tx, input: AnyRouteInput, prepared: unknown) => Promise<RouteResponse>;
   readonly before?: (input: AnyRouteInput) => Promise<unknown>;
+  readonly undo?: (prepared: unknown) => Promise<void>;
 }
 
 type None = undefined;
@@ -290,12 +293,18 @@ export function toRoute<P, Q, B, C>(spec: RouteSpec<P, Q, B, C>, kind: RouteKind
 }
 
 function toWriteRoute<P, Q, B, C, V>(spec: WriteRouteSpec<P, Q, B, C, V>, kind: RouteKind): Route {
-  const { run, before, ...doc } = spec;
+  const { run, before, undo, ...doc } = spec;
   // Safe for the same reason as in `toRoute`; `prepared` is the result of this spec's `before`.
   const write: Route["write"] = (tx, input, prepared) =>
     run(tx, input as RouteInput<P, Q, B, C>, prepared as V);
   // Safe for the same reason as in `toRoute`.
   return before === undefined
     ? { ...doc, kind, write }
-    : { ...doc, kind, write, before: (input) => before(input as RouteInput<P, Q, B, C>) };
+    : {
+        ...doc,
+        kind,
+        write,
+        before: (input) => before(input as RouteInput<P, Q, B, C>),
+        ...(undo !== undefined && { undo: (prepared) => undo(prepared as V) }),
+      };
 }

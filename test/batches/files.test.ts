@@ -134,6 +134,8 @@ for (const store of STORE_KINDS) {
       ["a line without custom_id", lineOf({ body: {} })],
       ["10,001 lines", chatRequests(10_001).map(lineOf).join("\n")],
       ["only empty lines", "\n\n"],
+      // To skip them takes time, in which nothing else runs.
+      ["many empty lines", `${"\n".repeat(20_001)}${lineOf(chatRequest("a"))}`],
       ["a line that nests too deep", `{"body":${"[".repeat(100)}${"]".repeat(100)}}`],
     ] as const)
       test(`with ${name} make no batch`, async () => {

@@ -46,6 +46,8 @@ export interface Job extends OpenBatch {
   /** Not looked at before this time, and then again after so long. */
   at: number;
   pollMs: number;
+  /** How often some of its results could not be settled. */
+  failedReads: number;
 }
 
 export async function eachPending(
@@ -58,7 +60,7 @@ export async function eachPending(
     const items = await readPending(db, batch.id, page);
     for (const item of items) await handle(item);
     const last = items.at(-1);
-    if (last === undefined || items.length < PAGE_ITEMS) return;
+    if (last === undefined) return;
     after = last.position;
   }
 }

@@ -125,7 +125,16 @@ async function openJobs(
       throw new Error(`the gateway has no key ${row.target.credential} at ${row.target.provider}`);
     const remote = { credential, wire: row.target.wire, signal };
     const { batch, sealer } = open;
-    return { batch, sealer, row, api: APIS[batches.api], remote, at: 0, pollMs: POLL_MIN_MS };
+    return {
+      batch,
+      sealer,
+      row,
+      api: APIS[batches.api],
+      remote,
+      at: 0,
+      pollMs: POLL_MIN_MS,
+      failedReads: 0,
+    };
   });
 }
 

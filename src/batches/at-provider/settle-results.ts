@@ -5,6 +5,7 @@ import { parseObject } from "../../base/json.ts";
 import type { ResponseStorage } from "../../base/response-storage.ts";
 import type { Caller } from "../../http/route.ts";
 import { batchErrorFault, settleBatchReply } from "../../inference/lifecycle/batch-target.ts";
+import { isUnavailable } from "../../store/db.ts";
 import { linesOf } from "../files/file-content.ts";
 import { itemInput } from "../item-call.ts";
 import { endInError, toBatchItem } from "../item-ends.ts";
@@ -15,6 +16,8 @@ import { customIdPrefix, type Job, newRequestId, type ProviderRunDeps } from "./
 
 const LINE_MAX_LENGTH = 64 * 1_048_576;
 const CONCURRENCY = 16;
+/** A result at which the gateway fails once more after so many reads ends its item, so that the others can end. */
+const FAILED_READS_MAX = 3;
 /** Without the key, the account's setting is not known. */
 const NOT_STORED: ResponseStorage = { mode: "never", retentionDays: 0 };
 
@@ -35,11 +38,14 @@ export async function settleResults(
         .finally(() => running.delete(work));
       running.add(work);
       if (running.size >= CONCURRENCY) await Promise.race(running);
-      if (failures.length > 0) break;
+      if (failures.some(isUnavailable)) break;
     }
     await Promise.all(running);
     // The results are read again from the first one, and those that were settled are skipped.
-    if (failures.length > 0) throw failures[0];
+    if (failures.length > 0) {
+      job.failedReads += 1;
+      throw failures[0];
+    }
   }
 }
 
@@ -104,14 +110,20 @@ async function settleReply(
   try {
     await settleBatchReply(deps.target, itemInput(call), pricing, reply);
   } catch (error) {
-    if (!(error instanceof Fault) || error.code === "overloaded") throw error;
-    // Only a change of the gateway's models or keys leads here.
+    if (isUnavailable(error) || (error instanceof Fault && error.code === "overloaded"))
+      throw error;
+    if (!(error instanceof Fault) && job.failedReads < FAILED_READS_MAX) throw error;
+    // A change of the gateway's models or keys leads here, or a reply that it cannot read.
+    const fault =
+      error instanceof Fault
+        ? error
+        : new Fault("upstream_error", "a result of a provider cannot be read", { cause: error });
     const { provider } = row.target;
     deps.log.error("a result of a provider cannot be charged", {
       batch: batch.id,
       provider,
       cause: error,
     });
-    await endInError(deps.db, job, item, { fault: error, requestId });
+    await endInError(deps.db, job, item, { fault, requestId });
   }
 }

@@ -6,10 +6,12 @@ import { isObject, parseJson } from "../../base/json.ts";
 import { rejectUnboundedJson } from "../../http/request/body.ts";
 import type { Reader } from "../../store/db.ts";
 import { openSealer } from "../batch-encryption.ts";
-import type { SentItem } from "../create-batch.ts";
+import { REQUESTS_MAX, type SentItem } from "../create-batch.ts";
 import { findFile, readFilePart, type StoredFile } from "./file-rows.ts";
 
 const LINE_MAX_LENGTH = 17 * 1_048_576;
+/** Of a file with requests, also empty ones, which take time to skip. */
+const LINES_MAX = 2 * REQUESTS_MAX;
 
 export async function getFile(
   reader: Reader,
@@ -67,6 +69,8 @@ export async function* fileItems(
   let line = 0;
   for await (const text of linesOf(parts)) {
     line += 1;
+    if (line > LINES_MAX)
+      throw invalid("input_file_id", `The file has more than ${LINES_MAX} lines.`);
     if (text.trim() === "") continue;
     const path = `line ${line}`;
     rejectUnboundedJson(text);

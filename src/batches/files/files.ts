@@ -7,6 +7,7 @@ import { newId } from "../../base/id.ts";
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from "../../base/time.ts";
 import { readInTime } from "../../http/request/body.ts";
 import type { Db, Tx } from "../../store/db.ts";
+import { createAccountLimit } from "../account-limit.ts";
 import { createDataKey, openSealer } from "../batch-encryption.ts";
 import { RESULTS_RETENTION_MS } from "../batch-retention.ts";
 import { findBatch } from "../batch-rows.ts";
@@ -43,23 +44,10 @@ interface FilesDeps {
 }
 
 export function createFiles({ db, kek }: FilesDeps): Files {
-  const uploading = new Map<string, number>();
-  const count = (accountId: string, by: number): void => {
-    const open = (uploading.get(accountId) ?? 0) + by;
-    if (open > UPLOADS_PER_ACCOUNT_MAX) throw tooManyUploads();
-    if (open === 0) uploading.delete(accountId);
-    else uploading.set(accountId, open);
-  };
+  const limited = createAccountLimit(UPLOADS_PER_ACCOUNT_MAX, "uploads in progress");
   return {
     db,
-    upload: async (act, request) => {
-      count(act.accountId, 1);
-      try {
-        return await upload({ db, kek }, act, request);
-      } finally {
-        count(act.accountId, -1);
-      }
-    },
+    upload: (act, request) => limited(act.accountId, () => upload({ db, kek }, act, request)),
     content: async (accountId, id, now) => {
       const file = await getFile(db, accountId, id, { now });
       if (file.batchId !== null) return outputContent({ db, kek }, file);
@@ -220,12 +208,5 @@ function tooLarge(): Fault {
   return new Fault("payload_too_large", "file too large", {
     message: `A file must have at most ${FILE_MAX_BYTES} bytes.`,
     headers: { connection: "close" },
-  });
-}
-
-function tooManyUploads(): Fault {
-  return new Fault("rate_limited", "too many uploads of the account", {
-    message: `This account has ${UPLOADS_PER_ACCOUNT_MAX} uploads in progress, which is the limit. Wait for one to end.`,
-    retryAfterSeconds: 1,
   });
 }

@@ -54,7 +54,11 @@ export function runWrite(deps: WriteDeps, clock: () => number): Step {
       await deps.finishIdempotent(tx, call, { status: response.status, body });
       return { response, isReplayed: false };
     };
-    const { response: result, isReplayed } = await deps.db.write(run);
+    const { response: result, isReplayed } = await deps.db.write(run).catch(async (error) => {
+      await route.undo?.(prepared);
+      throw error;
+    });
+    if (isReplayed) await route.undo?.(prepared);
     result.afterCommit?.();
     const response = jsonResponse(result);
     response.headers.set("cache-control", "no-store");

@@ -47,7 +47,9 @@ export function batchTargetOf(
   // Another tier or speed has a price of its own, and guardrails check each reply before it is charged.
   const isSpecial = request.serviceTier !== undefined || request.speed !== undefined;
   const isGuarded = caller.guardrailsAt !== undefined;
-  if (byok || isSpecial || isGuarded || usesGatewayTools(request, model)) return undefined;
+  // The gateway decides which MCP servers a key may use when it runs the call.
+  const usesTools = request.hasMcp || usesGatewayTools(request, model);
+  if (byok || isSpecial || isGuarded || usesTools) return undefined;
   if (provider.batches?.wires.includes(wire) !== true) return undefined;
   if (!allowsBatch(model, request, caller, deps)) return undefined;
   return { provider: provider.id, credential: label, model: model.id, upstreamName, wire };
@@ -92,7 +94,9 @@ export async function writeBatchRequest(
   const candidate = routed.candidates.find(
     (one) => one.model.id === target.model && one.credential.label === target.credential,
   );
-  if (candidate === undefined || candidate.credential.byok) throw movedFault(target);
+  // A guardrail or a data policy may be newer than the batch.
+  if (candidate === undefined || batchTargetOf(deps.route, routed, candidate) === undefined)
+    throw movedFault(target);
   const { plan } = heldItem(deps, { ...routed, pricedAt }, { candidate, share });
   if (plan.wire !== target.wire || plan.loop !== undefined) throw movedFault(target);
   return { wire: plan.wire, body: plan.body, headers: withBeta(input.forwardedHeaders, plan.beta) };
