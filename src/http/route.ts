@@ -297,14 +297,15 @@ function toWriteRoute<P, Q, B, C, V>(spec: WriteRouteSpec<P, Q, B, C, V>, kind: 
   // Safe for the same reason as in `toRoute`; `prepared` is the result of this spec's `before`.
   const write: Route["write"] = (tx, input, prepared) =>
     run(tx, input as RouteInput<P, Q, B, C>, prepared as V);
-  // Safe for the same reason as in `toRoute`.
   return before === undefined
     ? { ...doc, kind, write }
     : {
         ...doc,
         kind,
         write,
+        // Safe for the same reason as in `toRoute`.
         before: (input) => before(input as RouteInput<P, Q, B, C>),
+        // Safe because `prepared` is the result of this spec's `before`.
         ...(undo !== undefined && { undo: (prepared) => undo(prepared as V) }),
       };
 }
