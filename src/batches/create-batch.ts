@@ -188,8 +188,7 @@ async function storeItems(
       const at = item.inBatch?.runner ?? null;
       runner = runner === undefined || runner === at ? at : null;
     }
-    const itemBytes =
-      (item.sealedRequest?.length ?? 0) + (item.sealedResult?.length ?? 0) + ITEM_ROW_BYTES;
+    const itemBytes = bytesOf(item);
     bytes += itemBytes;
     chunkBytes += itemBytes;
     if (bytes > bytesLeft) throw quotaFault();
@@ -201,6 +200,10 @@ async function storeItems(
   await flush();
   const provider = runner === undefined || runner === null ? undefined : runner.split(" ")[0];
   return { requests: seen.size, bytes, totals, provider };
+}
+
+function bytesOf({ sealedRequest, sealedResult }: NewItem): number {
+  return ITEM_ROW_BYTES + (sealedRequest?.length ?? 0) + (sealedResult?.length ?? 0);
 }
 
 interface StoredItems extends Pick<PreparedBatch, "requests" | "bytes"> {

@@ -110,14 +110,7 @@ async function settleReply(
   try {
     await settleBatchReply(deps.target, itemInput(call), pricing, reply);
   } catch (error) {
-    if (isUnavailable(error) || (error instanceof Fault && error.code === "overloaded"))
-      throw error;
-    if (!(error instanceof Fault) && job.failedReads < FAILED_READS_MAX) throw error;
-    // A change of the gateway's models or keys leads here, or a reply that it cannot read.
-    const fault =
-      error instanceof Fault
-        ? error
-        : new Fault("upstream_error", "a result of a provider cannot be read", { cause: error });
+    const fault = finalFault(job, error);
     const { provider } = row.target;
     deps.log.error("a result of a provider cannot be charged", {
       batch: batch.id,
@@ -126,4 +119,12 @@ async function settleReply(
     });
     await endInError(deps.db, job, item, { fault, requestId });
   }
+}
+
+/** Throws what may pass. Else a change of the gateway's models or keys is the reason, or a reply that it cannot read. */
+function finalFault({ failedReads }: Job, error: unknown): Fault {
+  if (error instanceof Fault && error.code !== "overloaded") return error;
+  const canPass = error instanceof Fault || isUnavailable(error) || failedReads < FAILED_READS_MAX;
+  if (canPass) throw error;
+  return new Fault("upstream_error", "a result of a provider cannot be read", { cause: error });
 }

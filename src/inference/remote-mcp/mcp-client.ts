@@ -201,8 +201,9 @@ function failureText(endpoint: McpEndpoint, cause: unknown, { aborted }: AbortSi
 function redacted({ headers }: McpEndpoint, text: string): string {
   return Object.values(headers)
     .flatMap((value) => value.split(" ").concat(value))
-    .filter((value) => value.length >= SECRET_MIN_LENGTH)
-    .flatMap((value) => [value, JSON.stringify(value).slice(1, -1)])
+    .flatMap((value) =>
+      value.length < SECRET_MIN_LENGTH ? [] : [value, JSON.stringify(value).slice(1, -1)],
+    )
     .reduce((rest, value) => rest.replaceAll(value, "[redacted]"), text);
 }
 
