@@ -287,6 +287,45 @@ for (const store of STORE_KINDS) {
       await expectPaidOnce(ended, 2);
     });
 
+    test.each(["/v1/chat/completions", "/v1/messages"])(
+      "end although replies cannot be read, and charge the others (%s)",
+      async (endpoint) => {
+        const usage = { prompt_tokens: 5, completion_tokens: 5, total_tokens: 10 };
+        const replies = [
+          {},
+          { error: { message: "no", code: 5 } },
+          { choices: null },
+          { choices: [null], usage },
+          { choices: [{ index: 0, message: null }], usage },
+          { choices: [{ message: { content: [[5]] } }], usage: "many" },
+          { choices: [{ message: { tool_calls: [null, 5] } }], usage },
+          { choices: [], usage: { prompt_tokens: -5, completion_tokens: -1 } },
+          { choices: [], usage: { ...usage, prompt_tokens: 1e300 } },
+        ];
+        await setBatchFaults(gateway, { replace_replies: replies });
+        const created = await start(openaiRequests(replies.length + 2), {
+          endpoint,
+          processing: "provider",
+        });
+        const ended = await waitForEnd(gateway, owner, created["id"]);
+        expect(ended["status"]).toBe("completed");
+        const completed = Number((ended["request_counts"] as Json)["completed"]);
+        expect(completed).toBeGreaterThanOrEqual(2);
+        const records = await usageRecordsOf(gateway.server.db, owner.id);
+        await expectPaidOnce(ended, records.length);
+        for (const { cost_nano: cost } of records) expect(Number(cost)).toBeGreaterThanOrEqual(0);
+        expect(Number(ended["cost_usd"]) * 1e9).toBeLessThanOrEqual(Number(funds));
+      },
+    );
+
+    test("charge a result once although the provider repeats it", async () => {
+      await setBatchFaults(gateway, { repeat_results: 20 });
+      const created = await start(openaiRequests(5));
+      const ended = await waitForEnd(gateway, owner, created["id"]);
+      expect(ended["request_counts"]).toEqual({ total: 5, completed: 5, failed: 0 });
+      await expectPaidOnce(ended, 5);
+    });
+
     test("charge the requests that the provider has run before they were canceled", async () => {
       await setBatchFaults(gateway, { hold: true });
       const created = await start(openaiRequests(4));

@@ -17,6 +17,10 @@ interface BatchFaults {
   readonly expire_after?: number;
   /** So many results are missing at the end. */
   readonly drop_results?: number;
+  /** The replies to the first requests are these instead. */
+  readonly replace_replies?: readonly JsonObject[];
+  /** Each result is in the results so many times more. */
+  readonly repeat_results?: number;
   /** The whole batch fails with this code, because of this line if there is one. OpenAI's form only. */
   readonly fail?: { readonly code: string; readonly line?: number };
 }
@@ -184,6 +188,7 @@ async function create(state: BatchState, request: Request, form: Batch["form"]):
 
 async function run(state: BatchState, batch: Batch, request: Request): Promise<void> {
   const { fail, expire_after: runMax, drop_results: dropped = 0 } = state.faults;
+  const { repeat_results: more = 0, replace_replies: replies = [] } = state.faults;
   if (fail !== undefined) {
     const { code, line = null } = fail;
     batch.failure = { object: "list", data: [{ code, message: `Batch failed: ${code}`, line }] };
@@ -195,8 +200,11 @@ async function run(state: BatchState, batch: Batch, request: Request): Promise<v
     if (batch.isCanceling) item.state = "canceled";
     else if (runMax !== undefined && index >= runMax) item.state = "expired";
     else await runItem(state, item, request);
+    item.result = replies[index] ?? item.result;
   }
-  const kept = batch.items.slice(0, batch.items.length - dropped);
+  const kept = batch.items
+    .slice(0, batch.items.length - dropped)
+    .flatMap((item) => Array.from({ length: 1 + more }, () => item));
   const results = { id: "", text: jsonl(kept.map(anthropicLine)), createdAt: 0 };
   if (batch.form === "anthropic") state.files.set(`results-${batch.id}`, results);
   else {
