@@ -21,7 +21,11 @@ import type { HoldDeps } from "./lifecycle/hold/hold.ts";
 import { createKeyRates, type KeyRates } from "./lifecycle/hold/key-rates.ts";
 import type { InferDeps } from "./lifecycle/infer.ts";
 import type { OfferDeps } from "./lifecycle/offer.ts";
-import { createToolListCache, type McpDeps } from "./lifecycle/open-mcp-servers.ts";
+import {
+  createToolListCache,
+  TOOL_LISTS_PER_MINUTE,
+  type McpDeps,
+} from "./lifecycle/open-mcp-servers.ts";
 import type { PrepareCall } from "./lifecycle/parse-call.ts";
 import type { PlanDeps } from "./lifecycle/plan-call.ts";
 import type { SettleDeps } from "./lifecycle/settle.ts";
@@ -214,7 +218,9 @@ function healthOf(
 }
 
 function mcpDepsOf({ mcp, now, log }: InferenceDeps): McpDeps {
-  return { ...mcp, now, log, lists: createToolListCache() };
+  const perMinute = TOOL_LISTS_PER_MINUTE;
+  const limiter = createRateLimiter({ perMinute, burst: perMinute });
+  return { ...mcp, now, log, lists: createToolListCache(), limiter };
 }
 
 function toolLoopDepsOf(

@@ -11,7 +11,8 @@ import {
 import { Fault, invalid } from "../../base/fault.ts";
 import type { Log } from "../../base/log.ts";
 import { parseHeaders } from "../../base/network/endpoint-headers.ts";
-import { MINUTE_MS } from "../../base/time.ts";
+import { MINUTE_MS, SECOND_MS } from "../../base/time.ts";
+import type { RateLimiter } from "../../http/guards/rate-limiter.ts";
 import { matchesGlob } from "../../http/key-policy.ts";
 import type { McpConnection, OpenMcpConnection } from "../remote-mcp/mcp-client.ts";
 import { commonForm } from "../request/common-form.ts";
@@ -39,7 +40,12 @@ export interface McpDeps {
   readonly now: () => number;
   readonly log: Log;
   readonly lists: ToolListCache;
+  /** Of the lists that are read from servers, by account, in this process. */
+  readonly limiter: Pick<RateLimiter, "take">;
 }
+
+/** A call whose servers do not reply costs nothing, so others could be flooded through the gateway. */
+export const TOOL_LISTS_PER_MINUTE = 120;
 
 type Tools = Awaited<ReturnType<McpConnection["listTools"]>>;
 
@@ -153,11 +159,12 @@ async function openAll(
     if (connections.has(server.name))
       throw invalid(server.urlPath, `Two MCP servers have the name \`${server.name}\`.`);
     const headers = headersFor(server, entry);
-    const { signal, caller } = input;
-    const connection = deps.openConnection({ url: entry.url, headers, signal });
+    const { accountId } = input.caller;
+    const connection = deps.openConnection({ url: entry.url, headers, signal: input.signal });
     connections.set(server.name, connection);
-    const own = [caller.accountId, entry.name, entry.updatedAt, JSON.stringify(headers)];
-    const tools = await listTools(deps, own.join(" "), connection, server);
+    const own = [accountId, entry.name, entry.updatedAt, JSON.stringify(headers)];
+    const listed = { accountId, key: own.join(" "), connection, server };
+    const tools = await listTools(deps, listed);
     return [server.name, tools.filter(({ name }) => isAllowedTool(name, server, entry))];
   });
   const lists: McpToolLists = new Map(await Promise.all(listing));
@@ -185,14 +192,21 @@ function isAllowedTool(
   return asked?.includes(name) !== false && listed?.includes(name) !== false;
 }
 
+interface ListedServer {
+  readonly accountId: string;
+  readonly key: string;
+  readonly connection: McpConnection;
+  readonly server: McpServer;
+}
+
 async function listTools(
-  { lists, now, log }: McpDeps,
-  key: string,
-  connection: McpConnection,
-  { name, urlPath }: McpServer,
+  { lists, limiter, now, log }: McpDeps,
+  { accountId, key, connection, server: { name, urlPath } }: ListedServer,
 ): Promise<Tools> {
   const known = lists.find(key, now());
   if (known !== undefined) return known;
+  const waitMs = limiter.take(accountId, now());
+  if (waitMs > 0) throw tooManyListsFault(waitMs);
   try {
     const tools = await connection.listTools();
     lists.keep(key, tools, now());
@@ -243,6 +257,13 @@ function approvalFault(path: string): Fault {
     path,
     'The gateway calls the tools of this server without asking for approval. Set `require_approval` to "never".',
   );
+}
+
+function tooManyListsFault(waitMs: number): Fault {
+  return new Fault("rate_limited", "too many lists of tools", {
+    message: `The gateway lists the tools of MCP servers at most ${TOOL_LISTS_PER_MINUTE} times a minute for an account. Lists are kept for a minute: send the same headers in all calls.`,
+    retryAfterSeconds: waitMs / SECOND_MS,
+  });
 }
 
 function tooLongFault({ urlPath }: McpServer, bytes: number): Fault {

@@ -7,8 +7,10 @@ import { loadMasterSecret } from "../../../src/config/master-secret.ts";
 import { createToolListCache } from "../../../src/inference/lifecycle/open-mcp-servers.ts";
 import { MCP_DEFINITION_BYTES } from "../../../src/inference/request/tool-bounds.ts";
 import { createPromptLog } from "../../../src/prompt-log/prompt-log.ts";
+import { grantCredits, USD } from "../../inference/support/harness.ts";
 import { call, textAt, valueAt } from "../../spec/api-client.ts";
 import { startMcpServer } from "../../support/fakes/mcp-server.ts";
+import { registerAccount } from "../../support/gateway.ts";
 import { callApi, type Json, modelOn, startHarness } from "../support/harness.ts";
 
 const SECRET = "Bearer sk-of-the-workspace-0123456789";
@@ -136,6 +138,28 @@ test("long lists are not kept in memory", () => {
   );
   expect(lists.find("short", 1)).toHaveLength(1);
   expect(lists.find("long", 1)).toBeUndefined();
+});
+
+test("the servers of free calls are not flooded", async () => {
+  const other = await registerAccount(gateway);
+  await grantCredits(gateway, other, 100n * USD);
+  const names = Array.from({ length: 20 }, (_, index) => `flooded-${index}`);
+  for (const name of names)
+    await call(gateway, `POST /v1/mcp_servers/${name}`, {
+      key: other.key,
+      body: { url: `${mcp.url}/${name}` },
+    });
+  mcp.override = () => new Response(null, { status: 500 });
+  const flood = async (): Promise<number> => {
+    const mcp_servers = names.map((name) => ({ ...SERVER, name, url: `${mcp.url}/${name}` }));
+    const tools = names.map((name) => ({ type: "mcp_toolset", mcp_server_name: name }));
+    const body = messagesBody({ mcp_servers, tools, max_tokens: 20 });
+    return (await call(gateway, "POST /v1/messages", { key: other.key, body })).status;
+  };
+  const statuses: number[] = [];
+  while (statuses.at(-1) !== 429 && statuses.length < 20) statuses.push(await flood());
+  expect(statuses.at(-1)).toBe(429);
+  expect(new Set(statuses.slice(0, -1))).toEqual(new Set([400]));
 });
 
 // The server chooses the pattern and the text that is matched with it, and a match can take hours.
