@@ -1,9 +1,8 @@
-// The schema of the store and its forward-only migrations. Version 1 is one file of tables per store; each later change is a
-// migration. Each runs in one transaction, so a crash in the middle leaves the store as it was.
+// The schema of the store and its forward-only migrations. Version 1 is the file of tables; each later change is a migration. Each
+// runs in one transaction, so a crash in the middle leaves the store as it was.
 
 import { allowLongStatements, type Db, type Tx } from "./db.ts";
-import tablesPostgres from "./schema/schema-postgres.sql" with { type: "text" };
-import tablesSqlite from "./schema/schema-sqlite.sql" with { type: "text" };
+import schema from "./schema/schema.sql" with { type: "text" };
 
 /** Statements end with `;` at the end of a line. */
 export interface Migration {
@@ -12,7 +11,11 @@ export interface Migration {
   readonly postgres: string;
 }
 
-const FIRST: Migration = { name: "0001-schema", sqlite: tablesSqlite, postgres: tablesPostgres };
+const FIRST: Migration = {
+  name: "0001-schema",
+  sqlite: schema,
+  postgres: schema.replaceAll(") without rowid;", ");"),
+};
 export const MIGRATIONS: readonly Migration[] = [FIRST];
 const ATTEMPTS_MAX = 5;
 

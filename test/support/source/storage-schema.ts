@@ -21,7 +21,7 @@ const COLUMN =
 /** Histograms of latencies have numbered columns. */
 const BUCKET = /^(?<name>latency|first_token)_(?<number>\d+)$/;
 
-/** The tables of the commented schema file, that of SQLite, which has all of them. */
+/** The tables of the schema file. */
 export function readSchema(sql = schemaFile()): readonly SchemaTable[] {
   return [...sql.matchAll(TABLE)].map(({ groups = {} }) => {
     const lines = (groups["body"] ?? "").split("\n");
@@ -39,8 +39,8 @@ export function readSchema(sql = schemaFile()): readonly SchemaTable[] {
 }
 
 function schemaFile(): string {
-  const [file] = filesUnder("src/store/schema", /schema-sqlite\.sql$/);
-  if (file === undefined) throw new Error("there is no schema-sqlite.sql");
+  const [file] = filesUnder("src/store/schema", /schema\.sql$/);
+  if (file === undefined) throw new Error("there is no schema.sql");
   return file.text;
 }
 

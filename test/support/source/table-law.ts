@@ -81,9 +81,9 @@ export function ownerOf(table: string): string | undefined {
   return OWNER_OF.get(table);
 }
 
-/** The tables that the schema file of SQLite creates, which has all of them. */
+/** The tables that the schema file creates. */
 export function schemaTables(): readonly string[] {
-  const [schema] = filesUnder("src/store/schema", /schema-sqlite\.sql$/);
+  const [schema] = filesUnder("src/store/schema", /schema\.sql$/);
   const names = [...(schema?.text ?? "").matchAll(/^create table ([a-z_]+) \(/gm)];
   return [...names.map(([, name = ""]) => name), "migration"];
 }

@@ -1,5 +1,5 @@
--- All tables of SQLite, version 1 of the schema. schema-postgres.sql has the same columns: a test compares them.
--- `without rowid` stores rows in the tree of the primary key: one page to write per row instead of two. Exceptions are tables
+-- All tables, version 1 of the schema.
+-- `without rowid` is SQLite's only and left out on PostgreSQL. It stores rows in the tree of the primary key: one page to write per row instead of two. Exceptions are tables
 -- to which many accounts append, whose rows would be scattered over the tree, and tables with large values: to compare a key
 -- with that of a row, SQLite reads the whole row from this tree.
 
@@ -726,7 +726,6 @@ create table provider_key (
   status text not null, -- `active`, `unchecked` or `deleted`
   sealed text, -- encrypted key
   data_key text, -- wrapped data key
-  kek_version bigint not null, -- version of the wrapping key
   created_at bigint not null,
   last_used_at bigint,
   deleted_at bigint,
@@ -807,7 +806,6 @@ create table stored_response (
   origin text, -- provider, provider account and model of its reasoning
   bytes bigint not null,
   data_key text not null, -- wrapped data key
-  kek_version bigint not null, -- version of the wrapping key
   created_at bigint not null,
   expires_at bigint not null,
   sealed_record bytea, -- encrypted input and response, as bytes
