@@ -1,6 +1,7 @@
 // The stream of an account's audit log and its queue. It owns the tables audit_stream and audit_stream_entry. One process at a
 // time sends the entries of an account, oldest first; they stay queued until the destination has accepted them.
 
+import { deriveKey } from "../base/crypto/encryption.ts";
 import { DAY_MS } from "../base/time.ts";
 import {
   enumValue,
@@ -12,6 +13,7 @@ import {
   textOrNull,
   type Tx,
 } from "../store/db.ts";
+import type { EncryptedColumn } from "../store/reencrypt-rows.ts";
 import { type AuditEntry, toAuditEntry } from "./audit.ts";
 
 export const STREAM_KINDS = ["webhook", "otlp"] as const;
@@ -21,6 +23,16 @@ export type StreamKind = (typeof STREAM_KINDS)[number];
 export const QUEUE_DAYS = 30;
 
 export const HEADER_PURPOSE = "audit-stream-header/v1";
+
+/** For the rotation of the master secret. */
+export const STREAM_HEADERS: EncryptedColumn = {
+  table: "audit_stream",
+  column: "sealed",
+  key: ["account_id"],
+  reads: [],
+  deriveKey: (master) => deriveKey(master, HEADER_PURPOSE),
+  associatedData: (row) => headerBinding(text(row, "account_id")),
+};
 
 export interface AuditStream {
   readonly accountId: string;

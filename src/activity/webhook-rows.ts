@@ -1,5 +1,6 @@
 // Rows of the table webhook: the subscriptions of events. webhooks/webhooks.ts creates and changes webhooks.
 
+import { deriveKey } from "../base/crypto/encryption.ts";
 import { Fault } from "../base/fault.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
 import {
@@ -12,6 +13,7 @@ import {
   integer,
   integerOrNull,
 } from "../store/db.ts";
+import type { EncryptedColumn } from "../store/reencrypt-rows.ts";
 import { cancelPendingDeliveries } from "./deliveries.ts";
 
 export const WEBHOOK_STATUSES = ["active", "disabled", "deleted"] as const;
@@ -36,6 +38,18 @@ export const SECRET_PURPOSE = "webhook-secret/v1";
 /** What an encrypted signing secret is bound to. */
 export function secretBinding(accountId: string, id: string): string {
   return `${SECRET_PURPOSE}|${accountId}|${id}`;
+}
+
+/** For the rotation of the master secret. */
+export function webhookSecrets(column: "sealed" | "former_sealed"): EncryptedColumn {
+  return {
+    table: "webhook",
+    column,
+    key: ["id"],
+    reads: ["account_id"],
+    deriveKey: (master) => deriveKey(master, SECRET_PURPOSE),
+    associatedData: (row) => secretBinding(text(row, "account_id"), text(row, "id")),
+  };
 }
 
 export interface NewWebhook {

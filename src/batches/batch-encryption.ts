@@ -2,8 +2,8 @@
 
 import { type DerivedKey, deriveKey, type MasterSecret } from "../base/crypto/encryption.ts";
 import * as sealer from "../base/crypto/sealer.ts";
-import { type Db, text } from "../store/db.ts";
-import { type ReencryptedRows, reencryptRows } from "../store/reencrypt-rows.ts";
+import { text } from "../store/db.ts";
+import type { EncryptedColumn } from "../store/reencrypt-rows.ts";
 
 const PURPOSE = "batch/v1";
 
@@ -34,43 +34,14 @@ function recordOf({ id, accountId }: EncryptedOwner): sealer.SealedRecord {
 }
 
 /** For the rotation of the master secret. */
-export async function reencryptBatches(db: Db, master: MasterSecret): Promise<ReencryptedRows> {
-  const batches = await reencryptTable(db, master, "batch");
-  const files = await reencryptTable(db, master, "stored_file");
+export function batchDataKeys(table: "batch" | "stored_file"): EncryptedColumn {
   return {
-    read: batches.read + files.read,
-    moved: batches.moved + files.moved,
-    unreadable: [...batches.unreadable, ...files.unreadable],
+    table,
+    column: "data_key",
+    key: ["id"],
+    reads: ["account_id"],
+    deriveKey: deriveBatchKek,
+    associatedData: (row) =>
+      sealer.dataKeyBinding(recordOf({ id: text(row, "id"), accountId: text(row, "account_id") })),
   };
-}
-
-function reencryptTable(
-  db: Db,
-  master: MasterSecret,
-  table: "batch" | "stored_file",
-): Promise<ReencryptedRows> {
-  const [select, update] =
-    table === "batch"
-      ? [
-          "select id, account_id, data_key from batch where data_key <> ''",
-          "update batch set data_key = ?",
-        ]
-      : [
-          "select id, account_id, data_key from stored_file where data_key <> ''",
-          "update stored_file set data_key = ?",
-        ];
-  return reencryptRows(db, deriveBatchKek(master), {
-    page: async (reader, after, limit) => {
-      const rows = await reader.all(`${select} and id > ? order by id limit ?`, [after, limit]);
-      return rows.map((row) => {
-        const id = text(row, "id");
-        const owner = { id, accountId: text(row, "account_id") };
-        const associatedData = sealer.dataKeyBinding(recordOf(owner));
-        return { id, encrypted: text(row, "data_key"), associatedData };
-      });
-    },
-    update: async (tx, row, encrypted) => {
-      await tx.run(`${update} where id = ? and data_key = ?`, [encrypted, row.id, row.encrypted]);
-    },
-  });
 }

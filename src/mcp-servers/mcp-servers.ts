@@ -6,8 +6,8 @@ import { decrypt, deriveKey, encrypt, type MasterSecret } from "../base/crypto/e
 import { Fault, invalid } from "../base/fault.ts";
 import { parseHeaders } from "../base/network/endpoint-headers.ts";
 import { parseEndpoint } from "../base/network/public-endpoint.ts";
-import { type Db, integer, type Reader, type Row, text, textOrNull, type Tx } from "../store/db.ts";
-import { type ReencryptedRows, reencryptRows } from "../store/reencrypt-rows.ts";
+import { integer, type Reader, type Row, text, textOrNull, type Tx } from "../store/db.ts";
+import type { EncryptedColumn } from "../store/reencrypt-rows.ts";
 
 const SERVERS_MAX = 20;
 const HEADER_PURPOSE = "mcp-server-headers/v1";
@@ -126,30 +126,15 @@ export async function findCallServers(reader: Reader, accountId: string, master:
   }));
 }
 
-/** Rotation of the master secret. */
-export function reencryptMcpServers(db: Db, master: MasterSecret): Promise<ReencryptedRows> {
-  return reencryptRows(db, keyOf(master), {
-    page: async (reader, after, limit) => {
-      const rows = await reader.all(
-        `select account_id, name, sealed, account_id || ' ' || name as id from mcp_server
-         where account_id || ' ' || name > ? and sealed is not null order by id limit ?`,
-        [after, limit],
-      );
-      return rows.map((row) => ({
-        id: text(row, "id"),
-        encrypted: text(row, "sealed"),
-        associatedData: binding(text(row, "account_id"), text(row, "name")),
-      }));
-    },
-    update: async (tx, { id, encrypted: before }, encrypted) => {
-      const [accountId = "", name = ""] = id.split(" ");
-      await tx.run(
-        "update mcp_server set sealed = ? where account_id = ? and name = ? and sealed = ?",
-        [encrypted, accountId, name, before],
-      );
-    },
-  });
-}
+/** For the rotation of the master secret. */
+export const MCP_SERVER_HEADERS: EncryptedColumn = {
+  table: "mcp_server",
+  column: "sealed",
+  key: ["account_id", "name"],
+  reads: [],
+  deriveKey: keyOf,
+  associatedData: (row) => binding(text(row, "account_id"), text(row, "name")),
+};
 
 function keyOf(master: MasterSecret): ReturnType<typeof deriveKey> {
   return deriveKey(master, HEADER_PURPOSE);

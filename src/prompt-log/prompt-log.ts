@@ -23,7 +23,7 @@ import {
   text,
   type Tx,
 } from "../store/db.ts";
-import { type ReencryptedRows, reencryptRows } from "../store/reencrypt-rows.ts";
+import type { EncryptedColumn } from "../store/reencrypt-rows.ts";
 
 const PURPOSE = "prompt-log/v1";
 /** Of a request or a reply; the rest is not kept. */
@@ -168,25 +168,11 @@ export async function sweepPrompts(db: Db, now: number): Promise<void> {
 }
 
 /** For the rotation of the master secret. */
-export function reencryptPrompts(db: Db, master: MasterSecret): Promise<ReencryptedRows> {
-  return reencryptRows(db, deriveKey(master, PURPOSE), {
-    page: async (reader, after, limit) => {
-      const rows = await reader.all(
-        "select id, account_id, data_key from prompt_log where id > ? order by id limit ?",
-        [after, limit],
-      );
-      return rows.map((row) => ({
-        id: text(row, "id"),
-        encrypted: text(row, "data_key"),
-        associatedData: dataKeyBinding(recordOf(row)),
-      }));
-    },
-    update: async (tx, row, encrypted) => {
-      await tx.run("update prompt_log set data_key = ? where id = ? and data_key = ?", [
-        encrypted,
-        row.id,
-        row.encrypted,
-      ]);
-    },
-  });
-}
+export const PROMPT_DATA_KEYS: EncryptedColumn = {
+  table: "prompt_log",
+  column: "data_key",
+  key: ["id"],
+  reads: ["account_id"],
+  deriveKey: (master) => deriveKey(master, PURPOSE),
+  associatedData: (row) => dataKeyBinding(recordOf(row)),
+};

@@ -10,11 +10,13 @@ import {
   type MasterSecret,
 } from "../base/crypto/encryption.ts";
 import { type Secret, secret } from "../base/crypto/secret.ts";
+import { text } from "../store/db.ts";
+import type { EncryptedColumn } from "../store/reencrypt-rows.ts";
 
 const DATA_KEY_BYTES = 32;
 
-/** Incremented when the wrapping key or the associated data changes. */
-export const KEK_VERSION = 1;
+/** Of the wrapping key and the associated data. */
+const PURPOSE = "provider-key/v1";
 
 export interface EncryptionBinding {
   readonly id: string;
@@ -28,8 +30,23 @@ export interface EncryptedKey {
 }
 
 export function deriveKek(master: MasterSecret): DerivedKey {
-  return deriveKey(master, `provider-key/v${KEK_VERSION}`);
+  return deriveKey(master, PURPOSE);
 }
+
+/** For the rotation of the master secret. */
+export const PROVIDER_DATA_KEYS: EncryptedColumn = {
+  table: "provider_key",
+  column: "data_key",
+  key: ["id"],
+  reads: ["account_id", "provider"],
+  deriveKey: deriveKek,
+  associatedData: (row) =>
+    associatedData({
+      id: text(row, "id"),
+      accountId: text(row, "account_id"),
+      provider: text(row, "provider"),
+    }),
+};
 
 export function encryptKey(
   kek: DerivedKey,
@@ -56,6 +73,6 @@ export function decryptKey(
 }
 
 /** What the data key of a provider key is bound to. */
-export function associatedData({ id, accountId, provider }: EncryptionBinding): string {
-  return `provider-key/v${KEK_VERSION}|${accountId}|${id}|${provider}`;
+function associatedData({ id, accountId, provider }: EncryptionBinding): string {
+  return `${PURPOSE}|${accountId}|${id}|${provider}`;
 }

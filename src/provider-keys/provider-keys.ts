@@ -29,7 +29,7 @@ import {
   toApiKeyIds,
 } from "./key-finder.ts";
 import { createProviderKeyCache, type DecryptedKey } from "./provider-key-cache.ts";
-import { deriveKek, encryptKey, KEK_VERSION } from "./provider-key-encryption.ts";
+import { deriveKek, encryptKey } from "./provider-key-encryption.ts";
 
 const KEYS_PER_ACCOUNT_MAX = 50;
 
@@ -177,9 +177,9 @@ async function insertProviderKey(
   const { id, accountId, now } = row;
   const encrypted = encryptKey(kek, { id, accountId, provider }, apiKey);
   await tx.run(
-    `insert into provider_key (id, account_id, provider, name, last4, status, sealed, data_key, kek_version, created_at, key_id,
+    `insert into provider_key (id, account_id, provider, name, last4, status, sealed, data_key, created_at, key_id,
        api_key_ids, allow_store)
-     values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+     values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     [
       id,
       accountId,
@@ -189,7 +189,6 @@ async function insertProviderKey(
       checkResult.kind === "accepted" ? checkResult.status : "unchecked",
       encrypted.sealed,
       encrypted.dataKey,
-      KEK_VERSION,
       now,
       addedBy,
       apiKeyIdsText(apiKeyIds),

@@ -29,7 +29,7 @@ import {
 } from "./items.ts";
 import { withReplyOverrides, type ReplyOverrides, type CapturedResult } from "./reply-overrides.ts";
 import type { History } from "./storage/history.ts";
-import { type Envelope, type Envelopes, KEK_VERSION } from "./storage/response-encryption.ts";
+import type { Envelope, Envelopes } from "./storage/response-encryption.ts";
 import {
   RESPONSE_STATUSES,
   type StoredResponse,
@@ -170,7 +170,6 @@ function recordWriter(
         bytes: inputText.length + text.length,
         ...sealedParts(text),
         dataKey: envelope().dataKey,
-        kekVersion: KEK_VERSION,
         createdAt: input.now,
         expiresAt: input.now + retentionDays * DAY_MS,
       };

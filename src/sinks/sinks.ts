@@ -11,6 +11,7 @@ import { checkHeaderValue, parseHeaderName } from "../base/network/endpoint-head
 import { parseEndpoint } from "../base/network/public-endpoint.ts";
 import { DAY_MS } from "../base/time.ts";
 import { type Db, type Reader, text, type Tx } from "../store/db.ts";
+import type { EncryptedColumn } from "../store/reencrypt-rows.ts";
 import type { NewSink } from "./sink-record.ts";
 import {
   deleteCalls,
@@ -34,6 +35,16 @@ export const SINK_PURPOSE = "sink-secret/v1";
 export function sinkBinding(accountId: string, name: string): string {
   return `${SINK_PURPOSE}|${accountId}|${name}`;
 }
+
+/** For the rotation of the master secret. */
+export const SINK_SECRETS: EncryptedColumn = {
+  table: "sink",
+  column: "sealed",
+  key: ["account_id", "name"],
+  reads: [],
+  deriveKey: (master) => deriveKey(master, SINK_PURPOSE),
+  associatedData: (row) => sinkBinding(text(row, "account_id"), text(row, "name")),
+};
 
 export interface SinkDeps {
   readonly master: MasterSecret;

@@ -21,9 +21,10 @@ import {
   textOrNull,
   type Tx,
 } from "../store/db.ts";
+import type { EncryptedColumn } from "../store/reencrypt-rows.ts";
 import { findWorkspaceOfEmail, listDomains } from "./domains.ts";
 
-export const SECRET_PURPOSE = "sso-client-secret/v1";
+const SECRET_PURPOSE = "sso-client-secret/v1";
 const TEXT_MAX = 500;
 
 export interface SsoConnection {
@@ -47,9 +48,19 @@ export interface ConnectionSettings {
   readonly defaultRole: MemberRole | null;
 }
 
-export function secretBinding(accountId: string, id: string): string {
+function secretBinding(accountId: string, id: string): string {
   return `${SECRET_PURPOSE}|${accountId}|${id}`;
 }
+
+/** For the rotation of the master secret. */
+export const SSO_SECRETS: EncryptedColumn = {
+  table: "sso_connection",
+  column: "sealed",
+  key: ["account_id"],
+  reads: ["id"],
+  deriveKey: (master) => deriveKey(master, SECRET_PURPOSE),
+  associatedData: (row) => secretBinding(text(row, "account_id"), text(row, "id")),
+};
 
 /** The issuer in the settings, or what is wrong with it. */
 export function parseIssuer(typed: string, allowLoopback: boolean): string {

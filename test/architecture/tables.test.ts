@@ -21,6 +21,7 @@ const TABLE_NAMES_AS_DATA = [
   "src/store/move/move-store.ts",
   "src/store/move/store-tables.ts",
   "src/store/postgres-bulk.ts",
+  "src/store/reencrypt-rows.ts",
   "src/store/sqlite.ts",
   "src/verification/check-tables.ts",
   "src/verification/verify.ts",

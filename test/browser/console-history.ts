@@ -144,8 +144,8 @@ async function addProviderKey(
   const id = newId("pk", now);
   await gateway.server.db.write((tx) =>
     tx.run(
-      `insert into provider_key (id, account_id, provider, name, last4, status, sealed, data_key, kek_version, created_at, api_key_ids, allow_store)
-       values (?, ?, 'openai', 'team', '0000', 'active', 'none', 'none', 1, ?, ?, ?)`,
+      `insert into provider_key (id, account_id, provider, name, last4, status, sealed, data_key, created_at, api_key_ids, allow_store)
+       values (?, ?, 'openai', 'team', '0000', 'active', 'none', 'none', ?, ?, ?)`,
       [id, account.id, now, keyIds.join(" "), 0],
     ),
   );

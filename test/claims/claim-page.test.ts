@@ -288,8 +288,8 @@ describe("deciding", () => {
         ["google", "deleted"],
       ] as const)
         await tx.run(
-          `insert into provider_key (id, account_id, provider, last4, status, kek_version, created_at)
-           values (?, ?, ?, 'canary', ?, 1, 1)`,
+          `insert into provider_key (id, account_id, provider, last4, status, created_at)
+           values (?, ?, ?, 'canary', ?, 1)`,
           [`pk_${provider}_${accountId}`, accountId, provider, status],
         );
     });

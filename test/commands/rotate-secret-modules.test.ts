@@ -7,8 +7,9 @@ import { createPayLinks } from "../../src/billing/invoices/pay-link.ts";
 import { bonusStateOf, grantBonus } from "../../src/claims/claim-bonus.ts";
 import { createSessions } from "../../src/people/sessions.ts";
 import { UNCHECKED } from "../../src/provider-keys/key-check.ts";
+import { PROVIDER_DATA_KEYS } from "../../src/provider-keys/provider-key-encryption.ts";
 import { createProviderKeys } from "../../src/provider-keys/provider-keys.ts";
-import { reencryptProviderKeys } from "../../src/provider-keys/reencrypt-provider-keys.ts";
+import { reencryptRows } from "../../src/store/reencrypt-rows.ts";
 import { createHarness, signedIn, T0 } from "../claims/harness.ts";
 import { actIn } from "../support/act.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
@@ -70,7 +71,7 @@ describeEachStore((kind, open) => {
         );
       const lost = await add(secret("x".repeat(40)), "sk-lost-0123456789", T0);
       await add(OLD, "sk-old-0123456789", T0 + 1);
-      expect(await reencryptProviderKeys(store.db, BOTH)).toEqual({
+      expect(await reencryptRows(store.db, BOTH, PROVIDER_DATA_KEYS)).toEqual({
         read: 2,
         moved: 1,
         unreadable: [lost.id],

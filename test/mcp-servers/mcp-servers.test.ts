@@ -3,7 +3,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { deriveKey } from "../../examples/derived-keys/derive-key.ts";
 import { secret } from "../../src/base/crypto/secret.ts";
-import { findCallServers, reencryptMcpServers } from "../../src/mcp-servers/mcp-servers.ts";
+import { findCallServers, MCP_SERVER_HEADERS } from "../../src/mcp-servers/mcp-servers.ts";
+import { reencryptRows } from "../../src/store/reencrypt-rows.ts";
 import { call, expectError, textAt, valueAt } from "../spec/api-client.ts";
 import {
   type Gateway,
@@ -68,7 +69,7 @@ describe.each(STORE_KINDS)("MCP servers on %s", (store) => {
     expect(rows.flatMap((row) => Object.values(row).map(String)).join()).not.toContain("sk-docs");
     const only = secret("another secret of these tests, and of nothing else");
     const both = { ...only, previous: secret(MASTER) };
-    expect((await reencryptMcpServers(db, both)).moved).toBe(1);
+    expect((await reencryptRows(db, both, MCP_SERVER_HEADERS)).moved).toBe(1);
     const [server] = await findCallServers(db, account.id, only);
     expect(server?.readHeaders()).toEqual({ authorization: SECRET, "x-team": "docs" });
     await db.write((tx) =>

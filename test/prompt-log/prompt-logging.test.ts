@@ -8,10 +8,11 @@ import { DAY_MS } from "../../src/base/time.ts";
 import { loadMasterSecret } from "../../src/config/master-secret.ts";
 import {
   createPromptLog,
-  reencryptPrompts,
+  PROMPT_DATA_KEYS,
   sweepPrompts,
 } from "../../src/prompt-log/prompt-log.ts";
 import { bytesOrNull, integer } from "../../src/store/db.ts";
+import { reencryptRows } from "../../src/store/reencrypt-rows.ts";
 import { makeMember, createUser, textOf, visitPage } from "../billing/console-user.ts";
 import {
   type ConsoleFixture,
@@ -102,12 +103,12 @@ describeEachStore((store) => {
       const { secret: former, store } = fixture.gateway.config;
       const previous = loadMasterSecret({ secret: former }, store.dataDir);
       const next = secret("the next master secret of this test");
-      const rotated = await reencryptPrompts(db, { ...next, previous });
+      const rotated = await reencryptRows(db, { ...next, previous }, PROMPT_DATA_KEYS);
       expect(rotated).toMatchObject({ moved: rotated.read, unreadable: [] });
       const log = createPromptLog(next, 30);
       const read = await log.read(db, fixture.account.id, [kept.id], Date.now());
       expect(read.get(kept.id)?.request).toContain(SECRET_TEXT);
-      const back = await reencryptPrompts(db, { ...previous, previous: next });
+      const back = await reencryptRows(db, { ...previous, previous: next }, PROMPT_DATA_KEYS);
       expect(back).toMatchObject({ moved: rotated.read, unreadable: [] });
     });
 

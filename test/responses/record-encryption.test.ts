@@ -1,17 +1,16 @@
 // The encryption of stored responses: one data key for many records, and records with a data key of their own.
 
 import { describe, expect, test } from "bun:test";
-import { encrypt } from "../../src/base/crypto/encryption.ts";
 import { secret } from "../../src/base/crypto/secret.ts";
-import { reencryptResponses } from "../../src/responses/storage/reencrypt-responses.ts";
 import {
   createEnvelopes,
   decryptPart,
   deriveKek,
   type EncryptedResponse,
-  KEK_VERSION,
+  RESPONSE_DATA_KEYS,
 } from "../../src/responses/storage/response-encryption.ts";
 import { findResponse, insertResponses } from "../../src/responses/storage/response-rows.ts";
+import { reencryptRows } from "../../src/store/reencrypt-rows.ts";
 import { describeEachStore } from "../support/stores/stores.ts";
 
 // The first test of a store starts PostgreSQL.
@@ -27,28 +26,15 @@ function encryptRecord(
 ): EncryptedResponse {
   const { dataKey, encryptRecord: encryptBoth } = envelopes(binding);
   const record = encryptBoth(INPUT, RESPONSE);
-  return { ...binding, dataKey, kekVersion: KEK_VERSION, record, input: "", response: "" };
+  return { ...binding, dataKey, record, input: "", response: "" };
 }
 
-/** As the version before wrote it: as text. */
-function textRecord(envelopes: ReturnType<typeof createEnvelopes>): EncryptedResponse {
-  const { record, ...others } = encryptRecord(envelopes, { ...BINDING, id: "resp_3" });
-  if (record === null) throw new Error("no record");
-  return { ...others, record: null, response: Buffer.from(record).toString("base64") };
-}
-
-/** A record of an earlier version. */
-function boundRecord(kek: ReturnType<typeof deriveKek>): EncryptedResponse {
-  const key = new Uint8Array(32).fill(7);
-  const bound = "stored-response/v1|acct_1|resp_1";
-  return {
-    ...BINDING,
-    kekVersion: 1,
-    dataKey: encrypt(kek, `${bound}|key`, Buffer.from(key).toString("base64")),
-    record: null,
-    input: encrypt([key], `${bound}|input`, INPUT),
-    response: encrypt([key], `${bound}|response`, RESPONSE),
-  };
+/** As a background response is stored: a ciphertext for each part. */
+function recordOfParts(envelopes: ReturnType<typeof createEnvelopes>): EncryptedResponse {
+  const binding = { ...BINDING, id: "resp_3" };
+  const { dataKey, encrypt } = envelopes(binding);
+  const [input, response] = [encrypt("input", INPUT), encrypt("response", RESPONSE)];
+  return { ...binding, dataKey, record: null, input, response };
 }
 
 describe("the encryption of stored responses", () => {
@@ -78,17 +64,10 @@ describe("the encryption of stored responses", () => {
     expect(() => decryptPart(deriveKek(secret("another")), record, "input")).toThrow();
   });
 
-  test("reads a record that is stored as text", () => {
-    const record = textRecord(createEnvelopes(kek));
+  test("reads a record whose parts have a ciphertext each", () => {
+    const record = recordOfParts(createEnvelopes(kek));
     expect(decryptPart(kek, record, "input")).toBe(INPUT);
     expect(decryptPart(kek, record, "response")).toBe(RESPONSE);
-  });
-
-  test("reads a record whose data key is bound to it", () => {
-    const record = boundRecord(kek);
-    expect(decryptPart(kek, record, "input")).toBe(INPUT);
-    expect(decryptPart(kek, record, "response")).toBe(RESPONSE);
-    expect(() => decryptPart(kek, { ...record, id: "resp_2" }, "input")).toThrow();
   });
 });
 
@@ -97,7 +76,7 @@ describeEachStore((store, open) => {
     const { db, close } = await open();
     const kek = deriveKek(MASTER);
     const shared = encryptRecord(createEnvelopes(kek), { ...BINDING, id: "resp_2" });
-    const records = [boundRecord(kek), shared, textRecord(createEnvelopes(kek))].map((record) => ({
+    const records = [shared, recordOfParts(createEnvelopes(kek))].map((record) => ({
       ...record,
       previousId: null,
       status: "completed" as const,
@@ -110,15 +89,16 @@ describeEachStore((store, open) => {
     }));
     await db.write((tx) => insertResponses(tx, records));
     const next = secret("the next master secret");
-    const moved = await reencryptResponses(db, Object.assign({ previous: MASTER }, next));
-    expect(moved).toEqual({ read: 3, moved: 3, unreadable: [] });
+    const both = Object.assign({ previous: MASTER }, next);
+    const moved = await reencryptRows(db, both, RESPONSE_DATA_KEYS);
+    expect(moved).toEqual({ read: 2, moved: 2, unreadable: [] });
     for (const { id } of records) {
       const stored = await findResponse(db, "acct_1", id, 50);
       if (stored === undefined) throw new Error(`no ${id}`);
       expect(decryptPart(deriveKek(next), stored, "input")).toBe(INPUT);
       expect(() => decryptPart(kek, stored, "input")).toThrow();
     }
-    expect((await reencryptResponses(db, next)).moved).toBe(0);
+    expect((await reencryptRows(db, next, RESPONSE_DATA_KEYS)).moved).toBe(0);
     await close();
   });
 });

@@ -1,37 +1,37 @@
 // `postern admin rotate-secret`: moves stored data from the previous master secret to the current one.
 
-import { reencryptStreams } from "../../activity/reencrypt-streams.ts";
-import { reencryptWebhooks } from "../../activity/reencrypt-webhooks.ts";
-import type { MasterSecret } from "../../base/crypto/encryption.ts";
-import { reencryptBatches } from "../../batches/batch-encryption.ts";
+import { STREAM_HEADERS } from "../../activity/audit-stream-rows.ts";
+import { webhookSecrets } from "../../activity/webhook-rows.ts";
+import { batchDataKeys } from "../../batches/batch-encryption.ts";
 import type { Config } from "../../config/config.ts";
 import { loadMasterSecret } from "../../config/master-secret.ts";
 import { countKeysByPreviousSecret } from "../../keys/key-hashes.ts";
-import { reencryptMcpServers } from "../../mcp-servers/mcp-servers.ts";
-import { reencryptPrompts } from "../../prompt-log/prompt-log.ts";
-import { reencryptProviderKeys } from "../../provider-keys/reencrypt-provider-keys.ts";
-import { reencryptResponses } from "../../responses/storage/reencrypt-responses.ts";
+import { MCP_SERVER_HEADERS } from "../../mcp-servers/mcp-servers.ts";
+import { PROMPT_DATA_KEYS } from "../../prompt-log/prompt-log.ts";
+import { PROVIDER_DATA_KEYS } from "../../provider-keys/provider-key-encryption.ts";
+import { RESPONSE_DATA_KEYS } from "../../responses/storage/response-encryption.ts";
 import { findSecretProblem, forgetOtherSecrets } from "../../server/secret-check.ts";
 import { rotateSigningKey } from "../../signing/signing-keys.ts";
-import { reencryptSinks } from "../../sinks/reencrypt-sinks.ts";
-import { reencryptSsoSecrets } from "../../sso/reencrypt-sso.ts";
+import { SINK_SECRETS } from "../../sinks/sinks.ts";
+import { SSO_SECRETS } from "../../sso/connections.ts";
 import type { Db } from "../../store/db.ts";
-import type { ReencryptedRows } from "../../store/reencrypt-rows.ts";
+import { type EncryptedColumn, reencryptRows } from "../../store/reencrypt-rows.ts";
 import { type CliEnv, type Command, EXIT_FAILURE, usageFault } from "../command.ts";
 import { withStore } from "../with-store.ts";
 
-const TABLES: Readonly<Record<string, (db: Db, master: MasterSecret) => Promise<ReencryptedRows>>> =
-  {
-    "provider keys": reencryptProviderKeys,
-    "webhook secrets": reencryptWebhooks,
-    "audit stream headers": reencryptStreams,
-    "MCP server headers": reencryptMcpServers,
-    "identity provider secrets": reencryptSsoSecrets,
-    "stored responses": reencryptResponses,
-    "batches and files": reencryptBatches,
-    "logged prompts": reencryptPrompts,
-    "secrets of sinks": reencryptSinks,
-  };
+const COLUMNS: readonly (readonly [name: string, column: EncryptedColumn])[] = [
+  ["provider keys", PROVIDER_DATA_KEYS],
+  ["webhook secrets", webhookSecrets("sealed")],
+  ["former webhook secrets", webhookSecrets("former_sealed")],
+  ["audit stream headers", STREAM_HEADERS],
+  ["MCP server headers", MCP_SERVER_HEADERS],
+  ["identity provider secrets", SSO_SECRETS],
+  ["stored responses", RESPONSE_DATA_KEYS],
+  ["batches", batchDataKeys("batch")],
+  ["files", batchDataKeys("stored_file")],
+  ["logged prompts", PROMPT_DATA_KEYS],
+  ["secrets of sinks", SINK_SECRETS],
+];
 
 export const rotateSecretCommand: Command = {
   summary: "Move stored data from POSTERN_SECRET_PREVIOUS to POSTERN_SECRET",
@@ -66,8 +66,8 @@ async function rotateSecret(db: Db, config: Config, cli: CliEnv): Promise<number
   const problem = await findSecretProblem(db, master);
   if (problem !== undefined) throw new Error(problem);
   let hasUnreadable = false;
-  for (const [name, reencryptTable] of Object.entries(TABLES)) {
-    const { read, moved, unreadable } = await reencryptTable(db, master);
+  for (const [name, column] of COLUMNS) {
+    const { read, moved, unreadable } = await reencryptRows(db, master, column);
     cli.print(`Re-encrypted ${moved} of ${read} ${name}.`);
     if (unreadable.length === 0) continue;
     hasUnreadable = true;

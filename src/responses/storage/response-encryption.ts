@@ -11,14 +11,11 @@ import {
   encryptBytes,
   type MasterSecret,
 } from "../../base/crypto/encryption.ts";
+import type { EncryptedColumn } from "../../store/reencrypt-rows.ts";
 
 const DATA_KEY_BYTES = 32;
 /** Far below the 2^32 random nonces that NIST SP 800-38D allows for a key. */
 const DATA_KEY_USES_MAX = 1_000_000;
-
-/** 1: a data key for each record, bound to it. 2: a data key for many records. */
-export const KEK_VERSION = 2;
-type KekVersion = 1 | typeof KEK_VERSION;
 
 export interface EncryptionBinding {
   readonly id: string;
@@ -70,13 +67,12 @@ export function createEnvelopes(kek: DerivedKey, usesMax = DATA_KEY_USES_MAX): E
 }
 
 function wrap(kek: DerivedKey, [dataKey]: DerivedKey): string {
-  return encrypt(kek, SHARED_KEY_DATA, Buffer.from(dataKey).toString("base64"));
+  return encrypt(kek, DATA_KEY_BINDING, Buffer.from(dataKey).toString("base64"));
 }
 
 export interface EncryptedResponse extends EncryptionBinding {
   readonly dataKey: string;
-  readonly kekVersion: KekVersion;
-  /** The whole record; earlier versions have it in `response`. Null if input and response have a ciphertext each. */
+  /** The whole record; null if input and response have a ciphertext each. */
   readonly record: Uint8Array | null;
   /** Empty if there is only one ciphertext. */
   readonly input: string;
@@ -95,9 +91,9 @@ export function decryptPart(
   part: "input" | "response",
 ): string {
   const key = dataKeyOf(kek, encrypted);
-  if (encrypted.input !== "") return decrypt(key, associatedData(encrypted, part), encrypted[part]);
-  const sealed = encrypted.record ?? encrypted.response;
-  const text = decrypt(key, associatedData(encrypted, RECORD), sealed);
+  if (encrypted.record === null)
+    return decrypt(key, associatedData(encrypted, part), encrypted[part]);
+  const text = decrypt(key, associatedData(encrypted, RECORD), encrypted.record);
   const inputStart = text.indexOf(":") + 1;
   const inputEnd = inputStart + Number(text.slice(0, inputStart - 1));
   return part === "input" ? text.slice(inputStart, inputEnd) : text.slice(inputEnd);
@@ -115,25 +111,21 @@ export function decryptEvents(
   return text === "" ? [] : text.split("\n");
 }
 
-function dataKeyOf(kek: DerivedKey, encrypted: EncryptedResponse): DerivedKey {
-  const data = dataKeyBinding(encrypted, encrypted.kekVersion);
-  return [Buffer.from(decrypt(kek, data, encrypted.dataKey), "base64")];
+function dataKeyOf(kek: DerivedKey, { dataKey }: EncryptedResponse): DerivedKey {
+  return [Buffer.from(decrypt(kek, DATA_KEY_BINDING, dataKey), "base64")];
 }
 
-const SHARED_KEY_DATA = "stored-response/v2|key";
+const DATA_KEY_BINDING = "stored-response/v2|key";
 
-/** What the data key of a record is bound to. */
-export function dataKeyBinding(
-  { id, accountId }: EncryptionBinding,
-  kekVersion: KekVersion,
-): string {
-  return kekVersion === 1 ? `stored-response/v1|${accountId}|${id}|key` : SHARED_KEY_DATA;
-}
-
-export function toKekVersion(value: number): KekVersion {
-  if (value === 1 || value === KEK_VERSION) return value;
-  throw new Error(`stored response with key version ${value}, which this version does not know`);
-}
+/** For the rotation of the master secret. */
+export const RESPONSE_DATA_KEYS: EncryptedColumn = {
+  table: "stored_response",
+  column: "data_key",
+  key: ["id"],
+  reads: [],
+  deriveKey: deriveKek,
+  associatedData: () => DATA_KEY_BINDING,
+};
 
 function associatedData(
   { id, accountId }: EncryptionBinding,

@@ -14,7 +14,7 @@ import {
   type Value,
   integer,
 } from "../../store/db.ts";
-import { type EncryptedResponse, toKekVersion } from "./response-encryption.ts";
+import type { EncryptedResponse } from "./response-encryption.ts";
 
 export const RESPONSE_STATUSES = [
   "in_progress",
@@ -51,7 +51,6 @@ const INSERT_COLUMNS = [
   "sealed_input:text",
   "sealed_response:text",
   "data_key:text",
-  "kek_version:bigint",
   "created_at:bigint",
   "expires_at:bigint",
 ] as const;
@@ -74,7 +73,6 @@ function toValues(record: StoredResponse): readonly Value[] {
     record.input,
     record.response,
     record.dataKey,
-    record.kekVersion,
     record.createdAt,
     record.expiresAt,
   ];
@@ -133,7 +131,7 @@ export async function insertItems(tx: Tx, items: readonly StoredItem[]): Promise
 }
 
 const COLUMNS =
-  "id, account_id, previous_id, status, background, hold_id, origin, bytes, sealed_record, sealed_input, sealed_response, data_key, kek_version, created_at, expires_at";
+  "id, account_id, previous_id, status, background, hold_id, origin, bytes, sealed_record, sealed_input, sealed_response, data_key, created_at, expires_at";
 
 export async function findResponse(
   reader: Reader,
@@ -337,7 +335,6 @@ function toStoredResponse(row: Row): StoredResponse {
     input: text(row, "sealed_input"),
     response: text(row, "sealed_response"),
     dataKey: text(row, "data_key"),
-    kekVersion: toKekVersion(integer(row, "kek_version")),
     createdAt: integer(row, "created_at"),
     expiresAt: integer(row, "expires_at"),
   };

@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { keyAct } from "../../activity/audit.ts";
 import { type ResponseStorage, STORE_MODES } from "../../base/response-storage.ts";
-import { keyRoute, keyWriteRoute, type Route } from "../../http/route.ts";
+import { keyRoute, keyWriteRoute, oneResponse, type Route } from "../../http/route.ts";
 import type { Db } from "../../store/db.ts";
 import { changeStorage, readStorage, type StorageState } from "./response-storage-settings.ts";
 
@@ -48,18 +48,12 @@ const StorageSettings = z
   })
   .meta({ id: "ResponseStorageSettings" });
 
-const RESPONSES = {
-  200: {
-    description: "The setting and what is stored.",
-    schema: StorageRecord,
-    example: {
-      store: "by_default",
-      retention_days: 30,
-      operator: { store: "by_default", retention_days: 30 },
-      stored: { responses: 12, bytes: 48_213 },
-    },
-  },
-};
+const RESPONSES = oneResponse("The setting and what is stored.", StorageRecord, {
+  store: "by_default",
+  retention_days: 30,
+  operator: { store: "by_default", retention_days: 30 },
+  stored: { responses: 12, bytes: 48_213 },
+});
 
 export function storageRoutes(deps: StorageRouteDeps): readonly Route[] {
   return [readRoute(deps), changeRoute(deps)];
