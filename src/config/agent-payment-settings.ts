@@ -3,9 +3,8 @@
 import { z } from "zod";
 import { secret } from "../base/crypto/secret.ts";
 import type { TempoOptions } from "../billing/tempo/tempo-method.ts";
-import { httpUrl } from "./setting-schemas.ts";
+import { httpUrl, settings, type SettingValues } from "./setting-schemas.ts";
 import {
-  X402_ENVIRONMENT,
   X402_SETTINGS,
   x402ConfigErrors,
   type X402Config,
@@ -20,35 +19,29 @@ const TEMPO_TOKENS: Readonly<Record<number, TempoOptions["token"]>> = {
 const TEMPO_MAINNET = 4_217;
 export const TEMPO_TESTNET = 42_431;
 
-export const AGENT_PAYMENT_SETTINGS = {
+export const AGENT_PAYMENT_SETTINGS = settings({
   ...X402_SETTINGS,
-  TEMPO_PAY_TO: {
-    defaultValue: "",
-    description:
-      "Your wallet address on the Tempo network, used by this gateway only. Enables the method `tempo`, see `docs/site/mpp.md`.",
-  },
-  TEMPO_RPC_URL: {
-    defaultValue: "",
-    description: "A node of the Tempo network; required with `TEMPO_PAY_TO`.",
-  },
-  TEMPO_CHAIN_ID: {
-    defaultValue: String(TEMPO_MAINNET),
-    description: "The network: 4217 takes USDC.e, the test network 42431 takes pathUSD.",
-  },
-};
+  TEMPO_PAY_TO: [
+    X402_SETTINGS.X402_PAY_TO[0],
+    "",
+    "Your wallet address on the Tempo network, used by this gateway only. Enables the method `tempo`, see `docs/site/mpp.md`.",
+  ],
+  TEMPO_RPC_URL: [
+    httpUrl.optional(),
+    "",
+    "A node of the Tempo network; required with `TEMPO_PAY_TO`.",
+  ],
+  TEMPO_CHAIN_ID: [
+    z.coerce
+      .number()
+      .refine((id) => TEMPO_TOKENS[id] !== undefined, "must be 4217 or 42431")
+      .default(TEMPO_MAINNET),
+    String(TEMPO_MAINNET),
+    "The network: 4217 takes USDC.e, the test network 42431 takes pathUSD.",
+  ],
+});
 
-export const AGENT_PAYMENT_ENVIRONMENT = {
-  ...X402_ENVIRONMENT,
-  TEMPO_PAY_TO: X402_ENVIRONMENT.X402_PAY_TO,
-  TEMPO_RPC_URL: httpUrl.optional(),
-  TEMPO_CHAIN_ID: z.coerce
-    .number()
-    .refine((id) => TEMPO_TOKENS[id] !== undefined, "must be 4217 or 42431")
-    .default(TEMPO_MAINNET),
-};
-
-const Environment = z.object(AGENT_PAYMENT_ENVIRONMENT);
-type Environment = z.infer<typeof Environment>;
+type Environment = SettingValues<typeof AGENT_PAYMENT_SETTINGS>;
 
 export interface AgentPaymentConfig {
   /** The least that a call which pays for itself buys. */

@@ -2,81 +2,7 @@
 
 import { z } from "zod";
 import { type Secret, secret } from "../base/crypto/secret.ts";
-
-interface SettingDoc {
-  readonly defaultValue: string;
-  readonly description: string;
-}
-
-export const BILLING_SETTINGS: Readonly<Record<string, SettingDoc>> = {
-  POSTERN_INVOICE_MIN_USD: {
-    defaultValue: "1",
-    description: "The smallest purchase, in US dollars.",
-  },
-  POSTERN_INVOICE_MAX_USD: {
-    defaultValue: "25000",
-    description: "The largest purchase, in US dollars.",
-  },
-  POSTERN_OPERATOR_NAME: {
-    defaultValue: "Postern",
-    description: "The name of the seller on invoices and receipts.",
-  },
-  POSTERN_OPERATOR_ADDRESS: {
-    defaultValue: "",
-    description: "The postal address of the seller for receipts; separate lines with `;`.",
-  },
-  POSTERN_OPERATOR_TAX_ID: {
-    defaultValue: "",
-    description: "The tax number of the seller for receipts.",
-  },
-  POSTERN_OPERATOR_CONTACT: {
-    defaultValue: "",
-    description: "An email address or URL for support and for questions about payments.",
-  },
-  POSTERN_TERMS_URL: {
-    defaultValue: "",
-    description: "The URL of your terms of service, for footers, documents and invoices.",
-  },
-  POSTERN_PRIVACY_URL: {
-    defaultValue: "",
-    description: "The URL of your privacy policy.",
-  },
-  POSTERN_DPA_URL: {
-    defaultValue: "",
-    description: "The URL of your data processing agreement.",
-  },
-  POSTERN_SUBPROCESSORS_URL: {
-    defaultValue: "",
-    description: "The URL of your list of sub-processors.",
-  },
-  POSTERN_BANK_DETAILS: {
-    defaultValue: "",
-    description:
-      "Bank details, shown on invoices if no other payment method is set; separate lines with `;`.",
-  },
-  STRIPE_SECRET_KEY: {
-    defaultValue: "",
-    description: "Enables Stripe payments, see `docs/site/billing.md`. A restricted key is enough.",
-  },
-  STRIPE_WEBHOOK_SECRET: {
-    defaultValue: "",
-    description:
-      "The signing secret of the webhook at `/webhooks/stripe`. Without it Postern polls Stripe.",
-  },
-  STRIPE_API_BASE: {
-    defaultValue: "https://api.stripe.com",
-    description: "The URL of Stripe's API.",
-  },
-  STRIPE_AUTOMATIC_TAX: {
-    defaultValue: "false",
-    description: "`true` lets Stripe calculate and add tax.",
-  },
-  STRIPE_NETWORK_ID: {
-    defaultValue: "",
-    description:
-      "Your Stripe Business Network Profile, `profile_…`. Agents can then pay with shared payment tokens, see `docs/site/mpp.md`.",
-  },
-};
+import { settings, type SettingValues } from "./setting-schemas.ts";
 
 const INVOICE_MIN_CENTS = 50;
 /** What the documents and the answer of a 402 suggest to buy; it must always be allowed. */
@@ -101,58 +27,99 @@ const urlSetting = z
   .max(TEXT_MAX)
   .optional();
 
-export const BILLING_ENVIRONMENT = {
-  POSTERN_INVOICE_MIN_USD: centsSetting(INVOICE_MIN_CENTS, SUGGESTED_PURCHASE_CENTS, CENTS_PER_USD),
-  POSTERN_INVOICE_MAX_USD: centsSetting(
-    SUGGESTED_PURCHASE_CENTS,
-    INVOICE_MAX_CENTS,
-    INVOICE_MAX_CENTS,
-  ),
-  POSTERN_OPERATOR_NAME: z.string().max(TEXT_MAX).default("Postern"),
-  POSTERN_OPERATOR_ADDRESS: textSetting,
-  POSTERN_OPERATOR_TAX_ID: textSetting,
-  POSTERN_OPERATOR_CONTACT: z
-    .string()
-    .max(TEXT_MAX)
-    .regex(/^(https?:\/\/\S+|[^\s@]+@[^\s@]+)$/, "must be an email address or a URL")
-    .optional(),
-  POSTERN_TERMS_URL: urlSetting,
-  POSTERN_PRIVACY_URL: urlSetting,
-  POSTERN_DPA_URL: urlSetting,
-  POSTERN_SUBPROCESSORS_URL: urlSetting,
-  POSTERN_BANK_DETAILS: textSetting,
-  STRIPE_SECRET_KEY: z
-    .string()
-    .regex(/^[\x21-\x7e]+$/, "contains whitespace or another character that is not valid in a key")
-    .refine(
-      (key) => !key.startsWith("pk_"),
-      "is a publishable key (pk_…): use the secret key (sk_…) or a restricted one (rk_…)",
-    )
-    .refine(
-      (key) => !key.startsWith("whsec_"),
-      "is a webhook secret; it belongs into STRIPE_WEBHOOK_SECRET",
-    )
-    .optional(),
-  STRIPE_WEBHOOK_SECRET: z
-    .string()
-    .regex(
-      /^whsec_[\x21-\x7e]+$/,
-      "must be the signing secret of the webhook endpoint, which begins with whsec_: see the endpoint in Stripe's dashboard",
-    )
-    .optional(),
-  STRIPE_API_BASE: z
-    .url({ protocol: /^https?$/, error: "must be an http:// or https:// address" })
-    .optional(),
-  STRIPE_AUTOMATIC_TAX: z
-    .enum(["true", "false"], { error: "must be true or false" })
-    .default("false"),
-  STRIPE_NETWORK_ID: z
-    .string()
-    .regex(/^\w{1,200}$/, "must be a profile id such as profile_1MqDcVKA5fEO2tZv")
-    .optional(),
-};
-
-const BillingEnv = z.object(BILLING_ENVIRONMENT);
+export const BILLING_SETTINGS = settings({
+  POSTERN_INVOICE_MIN_USD: [
+    centsSetting(INVOICE_MIN_CENTS, SUGGESTED_PURCHASE_CENTS, CENTS_PER_USD),
+    "1",
+    "The smallest purchase, in US dollars.",
+  ],
+  POSTERN_INVOICE_MAX_USD: [
+    centsSetting(SUGGESTED_PURCHASE_CENTS, INVOICE_MAX_CENTS, INVOICE_MAX_CENTS),
+    "25000",
+    "The largest purchase, in US dollars.",
+  ],
+  POSTERN_OPERATOR_NAME: [
+    z.string().max(TEXT_MAX).default("Postern"),
+    "Postern",
+    "The name of the seller on invoices and receipts.",
+  ],
+  POSTERN_OPERATOR_ADDRESS: [
+    textSetting,
+    "",
+    "The postal address of the seller for receipts; separate lines with `;`.",
+  ],
+  POSTERN_OPERATOR_TAX_ID: [textSetting, "", "The tax number of the seller for receipts."],
+  POSTERN_OPERATOR_CONTACT: [
+    z
+      .string()
+      .max(TEXT_MAX)
+      .regex(/^(https?:\/\/\S+|[^\s@]+@[^\s@]+)$/, "must be an email address or a URL")
+      .optional(),
+    "",
+    "An email address or URL for support and for questions about payments.",
+  ],
+  POSTERN_TERMS_URL: [
+    urlSetting,
+    "",
+    "The URL of your terms of service, for footers, documents and invoices.",
+  ],
+  POSTERN_PRIVACY_URL: [urlSetting, "", "The URL of your privacy policy."],
+  POSTERN_DPA_URL: [urlSetting, "", "The URL of your data processing agreement."],
+  POSTERN_SUBPROCESSORS_URL: [urlSetting, "", "The URL of your list of sub-processors."],
+  POSTERN_BANK_DETAILS: [
+    textSetting,
+    "",
+    "Bank details, shown on invoices if no other payment method is set; separate lines with `;`.",
+  ],
+  STRIPE_SECRET_KEY: [
+    z
+      .string()
+      .regex(
+        /^[\x21-\x7e]+$/,
+        "contains whitespace or another character that is not valid in a key",
+      )
+      .refine(
+        (key) => !key.startsWith("pk_"),
+        "is a publishable key (pk_…): use the secret key (sk_…) or a restricted one (rk_…)",
+      )
+      .refine(
+        (key) => !key.startsWith("whsec_"),
+        "is a webhook secret; it belongs into STRIPE_WEBHOOK_SECRET",
+      )
+      .optional(),
+    "",
+    "Enables Stripe payments, see `docs/site/billing.md`. A restricted key is enough.",
+  ],
+  STRIPE_WEBHOOK_SECRET: [
+    z
+      .string()
+      .regex(
+        /^whsec_[\x21-\x7e]+$/,
+        "must be the signing secret of the webhook endpoint, which begins with whsec_: see the endpoint in Stripe's dashboard",
+      )
+      .optional(),
+    "",
+    "The signing secret of the webhook at `/webhooks/stripe`. Without it Postern polls Stripe.",
+  ],
+  STRIPE_API_BASE: [
+    z.url({ protocol: /^https?$/, error: "must be an http:// or https:// address" }).optional(),
+    "https://api.stripe.com",
+    "The URL of Stripe's API.",
+  ],
+  STRIPE_AUTOMATIC_TAX: [
+    z.enum(["true", "false"], { error: "must be true or false" }).default("false"),
+    "false",
+    "`true` lets Stripe calculate and add tax.",
+  ],
+  STRIPE_NETWORK_ID: [
+    z
+      .string()
+      .regex(/^\w{1,200}$/, "must be a profile id such as profile_1MqDcVKA5fEO2tZv")
+      .optional(),
+    "",
+    "Your Stripe Business Network Profile, `profile_…`. Agents can then pay with shared payment tokens, see `docs/site/mpp.md`.",
+  ],
+});
 
 export interface BillingConfig {
   readonly minCents: number;
@@ -178,7 +145,9 @@ export interface BillingConfig {
 }
 
 /** Errors that concern several settings. */
-export function billingConfigErrors(env: z.infer<typeof BillingEnv>): readonly string[] {
+export function billingConfigErrors(
+  env: SettingValues<typeof BILLING_SETTINGS>,
+): readonly string[] {
   if (env.STRIPE_NETWORK_ID === undefined) return [];
   return [
     ...(env.STRIPE_SECRET_KEY === undefined
@@ -192,7 +161,7 @@ export function billingConfigErrors(env: z.infer<typeof BillingEnv>): readonly s
   ];
 }
 
-export function billingConfigFrom(env: z.infer<typeof BillingEnv>): BillingConfig {
+export function billingConfigFrom(env: SettingValues<typeof BILLING_SETTINGS>): BillingConfig {
   const { STRIPE_SECRET_KEY: key, STRIPE_WEBHOOK_SECRET: hook, STRIPE_API_BASE: base } = env;
   const { STRIPE_NETWORK_ID: networkId } = env;
   return {

@@ -11,72 +11,57 @@ import type { ProviderSetting } from "../inference/providers/provider-setting.ts
 import type { Durability } from "../store/db.ts";
 import { parsePostgresUrl } from "../store/postgres-url.ts";
 import {
-  AGENT_PAYMENT_ENVIRONMENT,
   AGENT_PAYMENT_SETTINGS,
   type AgentPaymentConfig,
   agentPaymentConfigErrors,
   agentPaymentConfigFrom,
 } from "./agent-payment-settings.ts";
 import {
-  BILLING_ENVIRONMENT,
   BILLING_SETTINGS,
   type BillingConfig,
   billingConfigErrors,
   billingConfigFrom,
 } from "./billing-settings.ts";
-import {
-  DATA_POLICY_ENVIRONMENT,
-  DATA_POLICY_SETTINGS,
-  dataPolicyConfigFrom,
-} from "./data-policy-settings.ts";
+import { DATA_POLICY_SETTINGS, dataPolicyConfigFrom } from "./data-policy-settings.ts";
 import * as email from "./email-settings.ts";
-import { GRANT_ENVIRONMENT, GRANT_SETTINGS } from "./limit-settings.ts";
-import { LIMIT_ENVIRONMENT, LIMIT_SETTINGS } from "./limit-settings.ts";
-import { SECRET_ENVIRONMENT, SECRET_SETTINGS } from "./master-secret.ts";
-import {
-  MODEL_ENVIRONMENT,
-  MODEL_SETTINGS,
-  type ModelConfig,
-  modelConfigFrom,
-} from "./model-settings.ts";
+import { GRANT_SETTINGS } from "./limit-settings.ts";
+import { LIMIT_SETTINGS } from "./limit-settings.ts";
+import { SECRET_SETTINGS } from "./master-secret.ts";
+import { MODEL_SETTINGS, type ModelConfig, modelConfigFrom } from "./model-settings.ts";
 import * as operator from "./operator-settings.ts";
 import * as processes from "./process-settings.ts";
-import { SHUTDOWN_ENVIRONMENT, SHUTDOWN_SETTINGS } from "./process-settings.ts";
+import { SHUTDOWN_SETTINGS } from "./process-settings.ts";
 import {
   hasProxyVariable,
   readProviderSettings,
   type ProviderSettingsSpec,
 } from "./provider-settings.ts";
 import {
-  RETENTION_ENVIRONMENT,
   RETENTION_SETTINGS,
   retentionConfigFrom,
   type UsageRetention,
 } from "./retention-settings.ts";
-import { RESPONSE_STORAGE_ENVIRONMENT, RESPONSE_STORAGE_SETTINGS } from "./retention-settings.ts";
-import { integer, httpUrl, isIpOrCidr, commaSeparated, usdAmount } from "./setting-schemas.ts";
+import { RESPONSE_STORAGE_SETTINGS } from "./retention-settings.ts";
 import {
-  IDENTITY_ENVIRONMENT,
-  IDENTITY_SETTINGS,
-  type OidcConfig,
-  oidcConfigFrom,
-} from "./sign-in-settings.ts";
+  commaSeparated,
+  docsOf,
+  httpUrl,
+  integer,
+  isIpOrCidr,
+  schemasOf,
+  settings,
+  usdAmount,
+} from "./setting-schemas.ts";
+import { IDENTITY_SETTINGS, type OidcConfig, oidcConfigFrom } from "./sign-in-settings.ts";
 import {
-  TELEMETRY_ENVIRONMENT,
   TELEMETRY_SETTINGS,
   type TelemetryConfig,
   parseTelemetryConfig,
 } from "./telemetry-settings.ts";
-import {
-  TIMEOUT_ENVIRONMENT,
-  TIMEOUT_SETTINGS,
-  type TimeoutConfig,
-  timeoutConfigFrom,
-} from "./timeout-settings.ts";
+import { TIMEOUT_SETTINGS, type TimeoutConfig, timeoutConfigFrom } from "./timeout-settings.ts";
 import { unknownVariableErrors, withoutServiceLink } from "./unknown-variables.ts";
 import { type VerifiedAgentConfig, verifiedAgentErrors } from "./verified-agent-settings.ts";
 import {
-  WEB_SEARCH_ENVIRONMENT,
   WEB_SEARCH_SETTINGS,
   type WebSearchConfig,
   webSearchConfigErrors,
@@ -166,88 +151,138 @@ export type ConfigResult =
   | { readonly ok: true; readonly config: Config }
   | { readonly ok: false; readonly errors: readonly string[] };
 
-/** Every setting with its default and description; docs/site/settings.md is generated from this. */
-export const SETTINGS: Readonly<
-  Record<string, { readonly defaultValue: string; readonly description: string }>
-> = {
-  POSTERN_PORT: { defaultValue: "8787", description: "The port to listen on." },
-  POSTERN_HOST: {
-    defaultValue: "127.0.0.1",
-    description:
-      "The address to listen on; `0.0.0.0` for all interfaces. In development mode only a loopback address.",
-  },
-  POSTERN_BASE_URL: {
-    defaultValue: "http://127.0.0.1:<port>",
-    description:
-      "The public URL of the gateway: scheme, host and port. Anything but a loopback address turns development mode off.",
-  },
-  POSTERN_DOCS_URL: {
-    defaultValue: "<base URL>/docs",
-    description: "The URL of the documentation for people.",
-  },
-  POSTERN_DATA_DIR: { defaultValue: "./data", description: "The folder of the SQLite file." },
-  DATABASE_URL: {
-    defaultValue: "",
-    description:
-      "A `postgres://` URL, with one host or several (`host1:5432,host2:5432`). Uses PostgreSQL instead of SQLite. Add `?pgbouncer=true` behind PgBouncer in transaction mode.",
-  },
-  POSTERN_COMMIT: {
-    defaultValue: "disk",
-    description:
-      "`disk`: charges are synced before a reply ends. `os_cache`: they are not, so that the last ones can be lost with the machine, at your cost.",
-  },
-  POSTERN_CREDIT_LEASES: {
-    defaultValue: "off",
-    description:
-      "PostgreSQL only, experimental. `on`: a process reserves credits for the next calls of a busy key, at most 1 USD, so that these calls do not wait for the database. `off`: each call waits for its own hold.",
-  },
+/** Each setting: its schema, its default and its description. */
+const SETTING_TABLE = settings({
+  POSTERN_PORT: [integer(0, 65_535).default(8_787), "8787", "The port to listen on."],
+  POSTERN_HOST: [
+    z.string().default("127.0.0.1"),
+    "127.0.0.1",
+    "The address to listen on; `0.0.0.0` for all interfaces. In development mode only a loopback address.",
+  ],
+  POSTERN_BASE_URL: [
+    httpUrl
+      .refine(
+        (url) => /^https?:\/\/[^/?#@]+$/i.test(url),
+        "must be scheme, host and port only: Postern is served from the root of its host",
+      )
+      .optional(),
+    "http://127.0.0.1:<port>",
+    "The public URL of the gateway: scheme, host and port. Anything but a loopback address turns development mode off.",
+  ],
+  POSTERN_DOCS_URL: [
+    httpUrl.optional(),
+    "<base URL>/docs",
+    "The URL of the documentation for people.",
+  ],
+  POSTERN_DATA_DIR: [z.string().default("./data"), "./data", "The folder of the SQLite file."],
+  DATABASE_URL: [
+    z
+      .string()
+      .superRefine((url, context) => {
+        try {
+          parsePostgresUrl(url);
+        } catch (error) {
+          context.addIssue(error instanceof Error ? error.message : String(error));
+        }
+      })
+      .optional(),
+    "",
+    "A `postgres://` URL, with one host or several (`host1:5432,host2:5432`). Uses PostgreSQL instead of SQLite. Add `?pgbouncer=true` behind PgBouncer in transaction mode.",
+  ],
+  POSTERN_COMMIT: [
+    z.enum(["disk", "os_cache"], { error: "must be disk or os_cache" }).default("disk"),
+    "disk",
+    "`disk`: charges are synced before a reply ends. `os_cache`: they are not, so that the last ones can be lost with the machine, at your cost.",
+  ],
+  POSTERN_CREDIT_LEASES: [
+    z.enum(["on", "off"], { error: "must be on or off" }).default("off"),
+    "off",
+    "PostgreSQL only, experimental. `on`: a process reserves credits for the next calls of a busy key, at most 1 USD, so that these calls do not wait for the database. `off`: each call waits for its own hold.",
+  ],
   ...SECRET_SETTINGS,
-  POSTERN_KEY_PREFIX: { defaultValue: "pst", description: "The prefix of API keys." },
-  POSTERN_VENDOR: {
-    defaultValue: "postern",
-    description: "The `<vendor>` in the claim grant type.",
-  },
+  POSTERN_KEY_PREFIX: [
+    z
+      .string()
+      .regex(/^[a-z][a-z0-9]{1,9}$/, "must be 2 to 10 lowercase letters and digits")
+      .default("pst"),
+    "pst",
+    "The prefix of API keys.",
+  ],
+  POSTERN_VENDOR: [
+    z
+      .string()
+      .regex(/^[a-z0-9][a-z0-9-]{0,31}$/, "must be lowercase letters, digits and hyphens")
+      .default("postern"),
+    "postern",
+    "The `<vendor>` in the claim grant type.",
+  ],
   ...IDENTITY_SETTINGS,
-  POSTERN_CLAIMS_PER_HOUR: {
-    defaultValue: "20; 0 in development",
-    description: "Claims that one account may start per hour; 0 for no limit.",
-  },
-  POSTERN_CLAIM_BONUS_USD_PER_DAY: {
-    defaultValue: "25; 0 in development",
-    description: "Claim bonuses granted per UTC day, in US dollars; 0 for no limit.",
-  },
+  POSTERN_CLAIMS_PER_HOUR: [
+    integer(0, 1_000_000).optional(),
+    "20; 0 in development",
+    "Claims that one account may start per hour; 0 for no limit.",
+  ],
+  POSTERN_CLAIM_BONUS_USD_PER_DAY: [
+    usdAmount,
+    "25; 0 in development",
+    "Claim bonuses granted per UTC day, in US dollars; 0 for no limit.",
+  ],
   ...processes.PROCESS_SETTINGS,
   ...MODEL_SETTINGS,
   ...WEB_SEARCH_SETTINGS,
-  POSTERN_TRUSTED_PROXIES: {
-    defaultValue: "",
-    description:
-      "Addresses or networks of your proxies, separated by commas; their `x-forwarded-for` is trusted.",
-  },
-  POSTERN_ACCOUNTS_PER_HOUR: {
-    defaultValue: "20; 0 in development",
-    description: "Accounts that one network may create per hour; 0 for no limit.",
-  },
+  POSTERN_TRUSTED_PROXIES: [
+    z
+      .string()
+      .default("")
+      .transform(commaSeparated)
+      .refine(
+        (entries) => entries.every(isIpOrCidr),
+        "must be IP addresses or networks such as 10.0.0.0/8, separated by commas",
+      ),
+    "",
+    "Addresses or networks of your proxies, separated by commas; their `x-forwarded-for` is trusted.",
+  ],
+  POSTERN_ACCOUNTS_PER_HOUR: [
+    integer(0, 1_000_000).optional(),
+    "20; 0 in development",
+    "Accounts that one network may create per hour; 0 for no limit.",
+  ],
   ...GRANT_SETTINGS,
   ...LIMIT_SETTINGS,
   ...TIMEOUT_SETTINGS,
   ...RESPONSE_STORAGE_SETTINGS,
   ...DATA_POLICY_SETTINGS,
-  POSTERN_LOG_LEVEL: { defaultValue: "info", description: "`debug`, `info`, `warn` or `error`." },
-  POSTERN_LOG_FORM: {
-    defaultValue: "auto",
-    description: "`json`, `text`, or `auto` (text on a terminal, else JSON).",
-  },
-  POSTERN_SECURITY_CONTACT: {
-    defaultValue: "",
-    description:
-      "An email address or https URL for reports of vulnerabilities; published at `/.well-known/security.txt`.",
-  },
-  POSTERN_METRICS_TOKEN: {
-    defaultValue: "",
-    description:
-      "The bearer token that Prometheus sends to `/metrics`, at least 16 characters. Without it `/metrics` is off outside development.",
-  },
+  POSTERN_LOG_LEVEL: [
+    z
+      .enum(["debug", "info", "warn", "error"], { error: "must be debug, info, warn or error" })
+      .default("info"),
+    "info",
+    "`debug`, `info`, `warn` or `error`.",
+  ],
+  POSTERN_LOG_FORM: [
+    z.enum(["auto", "json", "text"], { error: "must be auto, json or text" }).default("auto"),
+    "auto",
+    "`json`, `text`, or `auto` (text on a terminal, else JSON).",
+  ],
+  POSTERN_SECURITY_CONTACT: [
+    z
+      .string()
+      .refine(
+        (contact) => /^https:\/\/\S+$/.test(contact) || emailError(contact) === undefined,
+        "must be an email address or an https:// URL",
+      )
+      .optional(),
+    "",
+    "An email address or https URL for reports of vulnerabilities; published at `/.well-known/security.txt`.",
+  ],
+  POSTERN_METRICS_TOKEN: [
+    z
+      .string()
+      .regex(/^[\x21-\x7e]{16,}$/, "must have at least 16 characters, without spaces")
+      .optional(),
+    "",
+    "The bearer token that Prometheus sends to `/metrics`, at least 16 characters. Without it `/metrics` is off outside development.",
+  ],
   ...SHUTDOWN_SETTINGS,
   ...RETENTION_SETTINGS,
   ...operator.OPERATOR_SETTINGS,
@@ -255,87 +290,12 @@ export const SETTINGS: Readonly<
   ...BILLING_SETTINGS,
   ...AGENT_PAYMENT_SETTINGS,
   ...TELEMETRY_SETTINGS,
-};
-
-const EnvironmentSchema = z.object({
-  POSTERN_PORT: integer(0, 65_535).default(8_787),
-  POSTERN_HOST: z.string().default("127.0.0.1"),
-  POSTERN_BASE_URL: httpUrl
-    .refine(
-      (url) => /^https?:\/\/[^/?#@]+$/i.test(url),
-      "must be scheme, host and port only: Postern is served from the root of its host",
-    )
-    .optional(),
-  POSTERN_DOCS_URL: httpUrl.optional(),
-  POSTERN_DATA_DIR: z.string().default("./data"),
-  DATABASE_URL: z
-    .string()
-    .superRefine((url, context) => {
-      try {
-        parsePostgresUrl(url);
-      } catch (error) {
-        context.addIssue(error instanceof Error ? error.message : String(error));
-      }
-    })
-    .optional(),
-  POSTERN_COMMIT: z
-    .enum(["disk", "os_cache"], { error: "must be disk or os_cache" })
-    .default("disk"),
-  POSTERN_CREDIT_LEASES: z.enum(["on", "off"], { error: "must be on or off" }).default("off"),
-  ...SECRET_ENVIRONMENT,
-  POSTERN_KEY_PREFIX: z
-    .string()
-    .regex(/^[a-z][a-z0-9]{1,9}$/, "must be 2 to 10 lowercase letters and digits")
-    .default("pst"),
-  POSTERN_VENDOR: z
-    .string()
-    .regex(/^[a-z0-9][a-z0-9-]{0,31}$/, "must be lowercase letters, digits and hyphens")
-    .default("postern"),
-  ...IDENTITY_ENVIRONMENT,
-  POSTERN_CLAIMS_PER_HOUR: integer(0, 1_000_000).optional(),
-  POSTERN_CLAIM_BONUS_USD_PER_DAY: usdAmount,
-  ...processes.PROCESS_ENVIRONMENT,
-  ...MODEL_ENVIRONMENT,
-  ...WEB_SEARCH_ENVIRONMENT,
-  POSTERN_TRUSTED_PROXIES: z
-    .string()
-    .default("")
-    .transform(commaSeparated)
-    .refine(
-      (entries) => entries.every(isIpOrCidr),
-      "must be IP addresses or networks such as 10.0.0.0/8, separated by commas",
-    ),
-  POSTERN_ACCOUNTS_PER_HOUR: integer(0, 1_000_000).optional(),
-  ...GRANT_ENVIRONMENT,
-  ...LIMIT_ENVIRONMENT,
-  ...TIMEOUT_ENVIRONMENT,
-  ...RESPONSE_STORAGE_ENVIRONMENT,
-  ...DATA_POLICY_ENVIRONMENT,
-  POSTERN_LOG_LEVEL: z
-    .enum(["debug", "info", "warn", "error"], { error: "must be debug, info, warn or error" })
-    .default("info"),
-  POSTERN_LOG_FORM: z
-    .enum(["auto", "json", "text"], { error: "must be auto, json or text" })
-    .default("auto"),
-  POSTERN_SECURITY_CONTACT: z
-    .string()
-    .refine(
-      (contact) => /^https:\/\/\S+$/.test(contact) || emailError(contact) === undefined,
-      "must be an email address or an https:// URL",
-    )
-    .optional(),
-  POSTERN_METRICS_TOKEN: z
-    .string()
-    .regex(/^[\x21-\x7e]{16,}$/, "must have at least 16 characters, without spaces")
-    .optional(),
-  ...SHUTDOWN_ENVIRONMENT,
-  ...RETENTION_ENVIRONMENT,
-  ...operator.OPERATOR_ENVIRONMENT,
-  ...email.EMAIL_ENVIRONMENT,
-  ...BILLING_ENVIRONMENT,
-  ...AGENT_PAYMENT_ENVIRONMENT,
-  ...TELEMETRY_ENVIRONMENT,
 });
+
+/** docs/site/settings.md is generated from this. */
+export const SETTINGS = docsOf(SETTING_TABLE);
+
+const EnvironmentSchema = z.object(schemasOf(SETTING_TABLE));
 
 export interface ConfigSources {
   readonly env: Readonly<Record<string, string | undefined>>;

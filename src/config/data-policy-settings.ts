@@ -7,34 +7,30 @@ import {
   type OwnDataPolicy,
   parseDataRules,
 } from "../base/data-rules.ts";
+import { settings } from "./setting-schemas.ts";
 
-export const DATA_POLICY_SETTINGS = {
-  POSTERN_DATA_POLICY: {
-    defaultValue: "",
-    description:
-      "What every call requires of its provider, separated by commas: `zdr`, `deny` (no training) or `region=<name>`. See `docs/site/data-policy.md`.",
-  },
-  POSTERN_ZDR_PROVIDERS: {
-    defaultValue: "",
-    description:
-      "Ids of providers with which you agreed that they store nothing of your accounts' calls, separated by commas.",
-  },
-} as const;
-
-export const DATA_POLICY_ENVIRONMENT = {
-  POSTERN_DATA_POLICY: z
-    .string()
-    .default("")
-    .transform(parseDataRules)
-    .refine((rules) => rules !== undefined, {
-      error: "must be a list of zdr, deny and region=<name>",
-    }),
-  POSTERN_ZDR_PROVIDERS: z
-    .string()
-    .default("")
-    .transform((text) => text.toLowerCase().split(/[\s,]+/))
-    .transform((ids) => ids.filter((id) => id !== "")),
-};
+export const DATA_POLICY_SETTINGS = settings({
+  POSTERN_DATA_POLICY: [
+    z
+      .string()
+      .default("")
+      .transform(parseDataRules)
+      .refine((rules) => rules !== undefined, {
+        error: "must be a list of zdr, deny and region=<name>",
+      }),
+    "",
+    "What every call requires of its provider, separated by commas: `zdr`, `deny` (no training) or `region=<name>`. See `docs/site/data-policy.md`.",
+  ],
+  POSTERN_ZDR_PROVIDERS: [
+    z
+      .string()
+      .default("")
+      .transform((text) => text.toLowerCase().split(/[\s,]+/))
+      .transform((ids) => ids.filter((id) => id !== "")),
+    "",
+    "Ids of providers with which you agreed that they store nothing of your accounts' calls, separated by commas.",
+  ],
+});
 
 export function dataPolicyConfigFrom(env: {
   readonly POSTERN_DATA_POLICY: DataRules | undefined;

@@ -16,22 +16,10 @@ import path from "node:path";
 import { z } from "zod";
 import type { MasterSecret } from "../base/crypto/encryption.ts";
 import { randomBase62, type Secret, secret } from "../base/crypto/secret.ts";
+import { settings } from "./setting-schemas.ts";
 
 const SECRET_CHARACTERS = 43;
 const MIN_CHARACTERS = 32;
-
-export const SECRET_SETTINGS = {
-  POSTERN_SECRET: {
-    defaultValue: "generated in the data folder in development",
-    description:
-      "The master secret, at least 32 characters. If you lose it, every API key stops working.",
-  },
-  POSTERN_SECRET_PREVIOUS: {
-    defaultValue: "",
-    description:
-      "The previous master secret while you rotate it, see `docs/site/operations.md`. Both are accepted until you remove it.",
-  },
-} as const;
 
 const masterSecret = z
   .string()
@@ -41,10 +29,18 @@ const masterSecret = z
   )
   .optional();
 
-export const SECRET_ENVIRONMENT = {
-  POSTERN_SECRET: masterSecret,
-  POSTERN_SECRET_PREVIOUS: masterSecret,
-};
+export const SECRET_SETTINGS = settings({
+  POSTERN_SECRET: [
+    masterSecret,
+    "generated in the data folder in development",
+    "The master secret, at least 32 characters. If you lose it, every API key stops working.",
+  ],
+  POSTERN_SECRET_PREVIOUS: [
+    masterSecret,
+    "",
+    "The previous master secret while you rotate it, see `docs/site/operations.md`. Both are accepted until you remove it.",
+  ],
+});
 
 export interface ConfiguredSecrets {
   readonly secret?: Secret | undefined;

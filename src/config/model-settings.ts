@@ -1,7 +1,7 @@
 // Settings of models, their prices and what is sent to their providers.
 
 import { z } from "zod";
-import { commaSeparated } from "./setting-schemas.ts";
+import { commaSeparated, settings, type SettingValues } from "./setting-schemas.ts";
 
 export interface ModelConfig {
   readonly modelsFile?: string;
@@ -10,38 +10,30 @@ export interface ModelConfig {
   readonly sendsAnthropicUserId: boolean;
 }
 
-export const MODEL_SETTINGS = {
-  POSTERN_MODELS_FILE: {
-    defaultValue: "",
-    description: "A file with your own models and prices, see `docs/site/models.md`.",
-  },
-  POSTERN_PRICES_FILE: {
-    defaultValue: "",
-    description:
-      "A table of list prices to use instead of the built-in one, see `postern admin prices`.",
-  },
-  POSTERN_ALLOW_UNKNOWN_FIELDS: {
-    defaultValue: "",
-    description:
-      "Providers, separated by commas, to whose accounts here request fields and tools are sent that Postern does not know, see `docs/site/providers.md`.",
-  },
-  POSTERN_ANTHROPIC_USER_ID: {
-    defaultValue: "false",
-    description:
-      "`true`: requests of the Messages API that are passed through and have no `metadata.user_id` get a pseudonym of the account there, so that Anthropic can tell your users apart.",
-  },
-} as const;
+export const MODEL_SETTINGS = settings({
+  POSTERN_MODELS_FILE: [
+    z.string().optional(),
+    "",
+    "A file with your own models and prices, see `docs/site/models.md`.",
+  ],
+  POSTERN_PRICES_FILE: [
+    z.string().optional(),
+    "",
+    "A table of list prices to use instead of the built-in one, see `postern admin prices`.",
+  ],
+  POSTERN_ALLOW_UNKNOWN_FIELDS: [
+    z.string().default("").transform(commaSeparated),
+    "",
+    "Providers, separated by commas, to whose accounts here request fields and tools are sent that Postern does not know, see `docs/site/providers.md`.",
+  ],
+  POSTERN_ANTHROPIC_USER_ID: [
+    z.stringbool().default(false),
+    "false",
+    "`true`: requests of the Messages API that are passed through and have no `metadata.user_id` get a pseudonym of the account there, so that Anthropic can tell your users apart.",
+  ],
+});
 
-export const MODEL_ENVIRONMENT = {
-  POSTERN_MODELS_FILE: z.string().optional(),
-  POSTERN_PRICES_FILE: z.string().optional(),
-  POSTERN_ALLOW_UNKNOWN_FIELDS: z.string().default("").transform(commaSeparated),
-  POSTERN_ANTHROPIC_USER_ID: z.stringbool().default(false),
-};
-
-const environment = z.object(MODEL_ENVIRONMENT);
-
-export function modelConfigFrom(env: z.infer<typeof environment>): ModelConfig {
+export function modelConfigFrom(env: SettingValues<typeof MODEL_SETTINGS>): ModelConfig {
   const { POSTERN_MODELS_FILE: modelsFile, POSTERN_PRICES_FILE: pricesFile } = env;
   return {
     ...(modelsFile === undefined ? {} : { modelsFile }),

@@ -1,7 +1,7 @@
 // Settings of the processes that share one PostgreSQL.
 
 import { z } from "zod";
-import { integer } from "./setting-schemas.ts";
+import { integer, settings, type SettingValues } from "./setting-schemas.ts";
 
 const WORKER_PORT_MAX = 65_279;
 /** A long read, such as an export, keeps one connection. */
@@ -14,36 +14,26 @@ export interface ProcessConfig {
   readonly workerPort?: number;
 }
 
-export const PROCESS_SETTINGS: Readonly<
-  Record<string, { readonly defaultValue: string; readonly description: string }>
-> = {
-  POSTERN_PROCESS_NAME: {
-    defaultValue: "<host name>:<port>",
-    description:
-      "A name that is unique among the processes of one PostgreSQL and stays the same across restarts.",
-  },
-  POSTERN_DATABASE_POOL_SIZE: {
-    defaultValue: "10",
-    description:
-      "Connections that each process opens to PostgreSQL. By default, several workers of `serve --workers` open 16 together, and each at least 4. All processes together must stay below `max_connections` of the server.",
-  },
-  POSTERN_WORKER_PORT: {
-    defaultValue: "",
-    description:
-      "With `serve --workers`: worker 1 also listens alone on this port, worker 2 on the next one, and so on. For `/metrics` of each worker.",
-  },
-};
-
-export const PROCESS_ENVIRONMENT = {
-  POSTERN_PROCESS_NAME: z.string().min(1).max(200).optional(),
-  POSTERN_DATABASE_POOL_SIZE: integer(POOL_SIZE_MIN, POOL_SIZE_MAX).optional(),
-  POSTERN_WORKER_PORT: integer(1, WORKER_PORT_MAX).optional(),
-};
-
-const ProcessEnv = z.object(PROCESS_ENVIRONMENT);
+export const PROCESS_SETTINGS = settings({
+  POSTERN_PROCESS_NAME: [
+    z.string().min(1).max(200).optional(),
+    "<host name>:<port>",
+    "A name that is unique among the processes of one PostgreSQL and stays the same across restarts.",
+  ],
+  POSTERN_DATABASE_POOL_SIZE: [
+    integer(POOL_SIZE_MIN, POOL_SIZE_MAX).optional(),
+    "10",
+    "Connections that each process opens to PostgreSQL. By default, several workers of `serve --workers` open 16 together, and each at least 4. All processes together must stay below `max_connections` of the server.",
+  ],
+  POSTERN_WORKER_PORT: [
+    integer(1, WORKER_PORT_MAX).optional(),
+    "",
+    "With `serve --workers`: worker 1 also listens alone on this port, worker 2 on the next one, and so on. For `/metrics` of each worker.",
+  ],
+});
 
 export function processConfigFrom(
-  env: z.infer<typeof ProcessEnv>,
+  env: SettingValues<typeof PROCESS_SETTINGS>,
   defaultName: string,
 ): ProcessConfig {
   const { POSTERN_PROCESS_NAME: processName = defaultName, POSTERN_WORKER_PORT: workerPort } = env;
@@ -51,19 +41,15 @@ export function processConfigFrom(
 }
 
 // Settings of how a process stops.
-export const SHUTDOWN_SETTINGS = {
-  POSTERN_SHUTDOWN_DELAY_SECONDS: {
-    defaultValue: "5; 0 in development",
-    description:
-      "How long requests are still served after SIGTERM, while `/readyz` already answers 503: longer than your load balancer needs to notice.",
-  },
-  POSTERN_DRAIN_SECONDS: {
-    defaultValue: "30",
-    description: "How long requests in flight may take to finish after the shutdown delay.",
-  },
-} as const;
-
-export const SHUTDOWN_ENVIRONMENT = {
-  POSTERN_SHUTDOWN_DELAY_SECONDS: integer(0, 600).optional(),
-  POSTERN_DRAIN_SECONDS: integer(0, 3_600).default(30),
-};
+export const SHUTDOWN_SETTINGS = settings({
+  POSTERN_SHUTDOWN_DELAY_SECONDS: [
+    integer(0, 600).optional(),
+    "5; 0 in development",
+    "How long requests are still served after SIGTERM, while `/readyz` already answers 503: longer than your load balancer needs to notice.",
+  ],
+  POSTERN_DRAIN_SECONDS: [
+    integer(0, 3_600).default(30),
+    "30",
+    "How long requests in flight may take to finish after the shutdown delay.",
+  ],
+});

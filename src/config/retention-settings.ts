@@ -3,26 +3,23 @@
 import path from "node:path";
 import { z } from "zod";
 import { STORE_MODES } from "../base/response-storage.ts";
-import { integer } from "./setting-schemas.ts";
+import { integer, settings } from "./setting-schemas.ts";
 
 /** The spend of a key in a month is proved by the month's usage records, and a call may be settled a week late. */
 const USAGE_RETENTION_MIN_DAYS = 62;
 
-export const RETENTION_SETTINGS = {
-  POSTERN_USAGE_RETENTION_DAYS: {
-    defaultValue: "",
-    description: `Moves usage records older than this to files, at least ${USAGE_RETENTION_MIN_DAYS} days; see \`docs/site/operations.md\`. Not set: usage records stay in the store.`,
-  },
-  POSTERN_USAGE_ARCHIVE_DIR: {
-    defaultValue: "`usage-archive` in the data folder",
-    description: "The folder of the files of archived usage records.",
-  },
-} as const;
-
-export const RETENTION_ENVIRONMENT = {
-  POSTERN_USAGE_RETENTION_DAYS: integer(USAGE_RETENTION_MIN_DAYS, 36_500).optional(),
-  POSTERN_USAGE_ARCHIVE_DIR: z.string().optional(),
-};
+export const RETENTION_SETTINGS = settings({
+  POSTERN_USAGE_RETENTION_DAYS: [
+    integer(USAGE_RETENTION_MIN_DAYS, 36_500).optional(),
+    "",
+    `Moves usage records older than this to files, at least ${USAGE_RETENTION_MIN_DAYS} days; see \`docs/site/operations.md\`. Not set: usage records stay in the store.`,
+  ],
+  POSTERN_USAGE_ARCHIVE_DIR: [
+    z.string().optional(),
+    "`usage-archive` in the data folder",
+    "The folder of the files of archived usage records.",
+  ],
+});
 
 export interface UsageRetention {
   readonly days: number;
@@ -42,28 +39,20 @@ export function retentionConfigFrom(
 }
 
 // Settings of stored responses and logged prompts.
-export const RESPONSE_STORAGE_SETTINGS = {
-  POSTERN_STORE_RESPONSES: {
-    defaultValue: "by_default",
-    description:
-      "Which responses of `/v1/responses` are stored, encrypted: all without `store: false` (`by_default`, as at OpenAI), those with `store: true` (`on_request`), or none (`never`). Accounts can choose a stricter setting.",
-  },
-  POSTERN_RESPONSE_RETENTION_DAYS: {
-    defaultValue: "30",
-    description:
-      "Days after which stored responses are deleted, 1 to 365. Accounts can choose a shorter time.",
-  },
-  POSTERN_PROMPT_RETENTION_DAYS: {
-    defaultValue: "30",
-    description:
-      "Days after which the logged requests and replies of keys with `prompt_logging` are deleted, 1 to 365. Accounts can choose a shorter time; see `docs/site/prompt-logging.md`.",
-  },
-} as const;
-
-export const RESPONSE_STORAGE_ENVIRONMENT = {
-  POSTERN_STORE_RESPONSES: z
-    .enum(STORE_MODES, { error: `must be ${STORE_MODES.join(", ")}` })
-    .default("by_default"),
-  POSTERN_RESPONSE_RETENTION_DAYS: integer(1, 365).default(30),
-  POSTERN_PROMPT_RETENTION_DAYS: integer(1, 365).default(30),
-};
+export const RESPONSE_STORAGE_SETTINGS = settings({
+  POSTERN_STORE_RESPONSES: [
+    z.enum(STORE_MODES, { error: `must be ${STORE_MODES.join(", ")}` }).default("by_default"),
+    "by_default",
+    "Which responses of `/v1/responses` are stored, encrypted: all without `store: false` (`by_default`, as at OpenAI), those with `store: true` (`on_request`), or none (`never`). Accounts can choose a stricter setting.",
+  ],
+  POSTERN_RESPONSE_RETENTION_DAYS: [
+    integer(1, 365).default(30),
+    "30",
+    "Days after which stored responses are deleted, 1 to 365. Accounts can choose a shorter time.",
+  ],
+  POSTERN_PROMPT_RETENTION_DAYS: [
+    integer(1, 365).default(30),
+    "30",
+    "Days after which the logged requests and replies of keys with `prompt_logging` are deleted, 1 to 365. Accounts can choose a shorter time; see `docs/site/prompt-logging.md`.",
+  ],
+});

@@ -1,8 +1,38 @@
-// Schemas of setting values: each parses the text of an environment variable.
+// The tables of settings, and schemas of their values: each parses the text of an environment variable.
 
 import { isIP } from "node:net";
 import { z } from "zod";
 import { type Nano, nanoFromUsd } from "../base/money/money.ts";
+
+/** A setting without a description is not documented. */
+type Settings = Readonly<
+  Record<string, readonly [schema: z.ZodType, defaultValue?: string, description?: string]>
+>;
+type Schemas<T extends Settings> = { readonly [K in keyof T]: T[K][0] };
+export type SettingValues<T extends Settings> = z.infer<z.ZodObject<Schemas<T>>>;
+
+export function settings<const T extends Settings>(table: T): T {
+  return table;
+}
+
+export function schemasOf<T extends Settings>(table: T): Schemas<T> {
+  // Safe because each entry has the name and the schema of its setting.
+  return Object.fromEntries(
+    Object.entries(table).map(([name, [schema]]) => [name, schema]),
+  ) as unknown as Schemas<T>;
+}
+
+export function docsOf(
+  table: Settings,
+): Readonly<Record<string, { readonly defaultValue: string; readonly description: string }>> {
+  return Object.fromEntries(
+    Object.entries(table).flatMap(([name, [, defaultValue, description]]) =>
+      defaultValue === undefined || description === undefined
+        ? []
+        : [[name, { defaultValue, description }]],
+    ),
+  );
+}
 
 export const httpUrl = z
   .url({ protocol: /^https?$/, error: "must be an http:// or https:// address" })

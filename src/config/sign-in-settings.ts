@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { type Secret, secret } from "../base/crypto/secret.ts";
-import { commaSeparated, integer } from "./setting-schemas.ts";
+import { commaSeparated, integer, settings, type SettingValues } from "./setting-schemas.ts";
 
 /** The OpenID Connect issuer that signs people in. */
 export interface OidcConfig {
@@ -12,48 +12,36 @@ export interface OidcConfig {
   readonly allowedTenants: readonly string[];
 }
 
-export const IDENTITY_SETTINGS: Readonly<
-  Record<string, { readonly defaultValue: string; readonly description: string }>
-> = {
-  OIDC_ISSUER: {
-    defaultValue: "the bundled provider in development",
-    description:
-      "The exact `issuer` of the OpenID Connect provider that signs people in, see `docs/site/identity.md`.",
-  },
-  OIDC_CLIENT_ID: { defaultValue: "", description: "The client ID at that provider." },
-  OIDC_CLIENT_SECRET: {
-    defaultValue: "",
-    description: "The client secret. Leave it out for a public client.",
-  },
-  OIDC_ALLOWED_TENANTS: {
-    defaultValue: "",
-    description: "Organizations whose members may sign in, separated by commas. Not set: all.",
-  },
-  POSTERN_CLIENT_DOCUMENTS: {
-    defaultValue: "on",
-    description:
-      "`off` if the gateway cannot reach the Internet: MCP clients then register, instead of naming a metadata document that the gateway fetches.",
-  },
-  POSTERN_IDENTITY_PORT: {
-    defaultValue: "<port> + 1",
-    description: "The port of the bundled identity provider in development.",
-  },
-};
+export const IDENTITY_SETTINGS = settings({
+  OIDC_ISSUER: [
+    z.url({ protocol: /^https?$/, error: "must be an http:// or https:// address" }).optional(),
+    "the bundled provider in development",
+    "The exact `issuer` of the OpenID Connect provider that signs people in, see `docs/site/identity.md`.",
+  ],
+  OIDC_CLIENT_ID: [z.string().optional(), "", "The client ID at that provider."],
+  OIDC_CLIENT_SECRET: [
+    z.string().optional(),
+    "",
+    "The client secret. Leave it out for a public client.",
+  ],
+  OIDC_ALLOWED_TENANTS: [
+    z.string().default("").transform(commaSeparated),
+    "",
+    "Organizations whose members may sign in, separated by commas. Not set: all.",
+  ],
+  POSTERN_CLIENT_DOCUMENTS: [
+    z.enum(["on", "off"]).default("on"),
+    "on",
+    "`off` if the gateway cannot reach the Internet: MCP clients then register, instead of naming a metadata document that the gateway fetches.",
+  ],
+  POSTERN_IDENTITY_PORT: [
+    integer(0, 65_535).optional(),
+    "<port> + 1",
+    "The port of the bundled identity provider in development.",
+  ],
+});
 
-export const IDENTITY_ENVIRONMENT = {
-  OIDC_ISSUER: z
-    .url({ protocol: /^https?$/, error: "must be an http:// or https:// address" })
-    .optional(),
-  OIDC_CLIENT_ID: z.string().optional(),
-  OIDC_CLIENT_SECRET: z.string().optional(),
-  OIDC_ALLOWED_TENANTS: z.string().default("").transform(commaSeparated),
-  POSTERN_CLIENT_DOCUMENTS: z.enum(["on", "off"]).default("on"),
-  POSTERN_IDENTITY_PORT: integer(0, 65_535).optional(),
-};
-
-const IdentityEnv = z.object(IDENTITY_ENVIRONMENT);
-
-export function oidcConfigFrom(env: z.infer<typeof IdentityEnv>): {
+export function oidcConfigFrom(env: SettingValues<typeof IDENTITY_SETTINGS>): {
   readonly identity?: OidcConfig;
   readonly hasClientDocuments: boolean;
 } {

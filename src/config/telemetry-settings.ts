@@ -2,49 +2,42 @@
 
 import { z } from "zod";
 import { type Secret, secret } from "../base/crypto/secret.ts";
-import { httpUrl, commaSeparated } from "./setting-schemas.ts";
-
-export const TELEMETRY_SETTINGS: Readonly<
-  Record<string, { readonly defaultValue: string; readonly description: string }>
-> = {
-  OTEL_EXPORTER_OTLP_ENDPOINT: {
-    defaultValue: "",
-    description:
-      "The HTTP URL of an OpenTelemetry collector, such as `http://127.0.0.1:4318`. Exports a span per model call, see `docs/site/operations.md`.",
-  },
-  OTEL_EXPORTER_OTLP_HEADERS: {
-    defaultValue: "",
-    description:
-      "Headers for the collector, such as `authorization=Bearer%20…`, separated by commas.",
-  },
-  OTEL_SERVICE_NAME: {
-    defaultValue: "postern",
-    description: "The service name of the spans.",
-  },
-  OTEL_PROPAGATORS: {
-    defaultValue: "tracecontext",
-    description: "`none` starts a new trace for each call and ignores `traceparent`.",
-  },
-};
+import { commaSeparated, httpUrl, settings, type SettingValues } from "./setting-schemas.ts";
 
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const HEADER_VALUE = /^[\x20-\x7e]*$/;
 
-export const TELEMETRY_ENVIRONMENT = {
-  OTEL_EXPORTER_OTLP_ENDPOINT: httpUrl.optional(),
-  OTEL_EXPORTER_OTLP_HEADERS: z.string().default("").transform(parseHeaders),
-  OTEL_EXPORTER_OTLP_PROTOCOL: z
-    .string()
-    .refine(
-      (protocol) => protocol.startsWith("http/"),
-      "must be http/json, the only protocol that Postern supports; use the collector's HTTP port, usually 4318",
-    )
-    .optional(),
-  OTEL_SERVICE_NAME: z.string().max(200).default("postern"),
-  OTEL_PROPAGATORS: z.string().default("tracecontext").transform(commaSeparated),
-};
-
-const TelemetryEnvironment = z.object(TELEMETRY_ENVIRONMENT);
+export const TELEMETRY_SETTINGS = settings({
+  OTEL_EXPORTER_OTLP_ENDPOINT: [
+    httpUrl.optional(),
+    "",
+    "The HTTP URL of an OpenTelemetry collector, such as `http://127.0.0.1:4318`. Exports a span per model call, see `docs/site/operations.md`.",
+  ],
+  OTEL_EXPORTER_OTLP_HEADERS: [
+    z.string().default("").transform(parseHeaders),
+    "",
+    "Headers for the collector, such as `authorization=Bearer%20…`, separated by commas.",
+  ],
+  OTEL_SERVICE_NAME: [
+    z.string().max(200).default("postern"),
+    "postern",
+    "The service name of the spans.",
+  ],
+  OTEL_PROPAGATORS: [
+    z.string().default("tracecontext").transform(commaSeparated),
+    "tracecontext",
+    "`none` starts a new trace for each call and ignores `traceparent`.",
+  ],
+  OTEL_EXPORTER_OTLP_PROTOCOL: [
+    z
+      .string()
+      .refine(
+        (protocol) => protocol.startsWith("http/"),
+        "must be http/json, the only protocol that Postern supports; use the collector's HTTP port, usually 4318",
+      )
+      .optional(),
+  ],
+});
 
 export interface TelemetryConfig {
   readonly url: string;
@@ -54,7 +47,7 @@ export interface TelemetryConfig {
   readonly shouldContinueTraces: boolean;
 }
 
-export function parseTelemetryConfig(env: z.infer<typeof TelemetryEnvironment>): {
+export function parseTelemetryConfig(env: SettingValues<typeof TELEMETRY_SETTINGS>): {
   readonly telemetry?: TelemetryConfig;
 } {
   const endpoint = env.OTEL_EXPORTER_OTLP_ENDPOINT;

@@ -7,7 +7,7 @@ import {
   SEARCH_BACKENDS,
   type SearchBackendSetting,
 } from "../inference/web-search/search-backends.ts";
-import { httpUrl, usdAmount } from "./setting-schemas.ts";
+import { httpUrl, settings, type SettingValues, usdAmount } from "./setting-schemas.ts";
 
 export interface WebSearchConfig extends SearchBackendSetting {
   /** What a search costs the caller. */
@@ -16,50 +16,40 @@ export interface WebSearchConfig extends SearchBackendSetting {
   readonly fetchFee: Nano | undefined;
 }
 
-export const WEB_SEARCH_SETTINGS: Readonly<
-  Record<string, { readonly defaultValue: string; readonly description: string }>
-> = {
-  POSTERN_SEARCH: {
-    defaultValue: "",
-    description:
-      "The search API with which the gateway searches the web for models whose provider does not: `brave`, `exa`, `tavily` or `searxng`; in development also `simulator`. See `docs/site/web-search.md`.",
-  },
-  POSTERN_SEARCH_API_KEY: { defaultValue: "", description: "Your key at the search API." },
-  POSTERN_SEARCH_BASE_URL: {
-    defaultValue: "the API's own",
-    description: "The base URL of the search API; required for `searxng`.",
-  },
-  POSTERN_SEARCH_USD: {
-    defaultValue: "0.01",
-    description: "What a search costs the caller, in US dollars.",
-  },
-  POSTERN_WEB_FETCH: {
-    defaultValue: "on",
-    description:
-      "`off` if the gateway, where it searches, must not fetch web pages for models. `POSTERN_FETCHED_FILES_PER_MINUTE` limits them.",
-  },
-  POSTERN_WEB_FETCH_USD: {
-    defaultValue: "0",
-    description: "What fetching a page costs the caller, in US dollars.",
-  },
-};
+export const WEB_SEARCH_SETTINGS = settings({
+  POSTERN_SEARCH: [
+    z
+      .enum(SEARCH_BACKENDS, { error: "must be brave, exa, tavily, searxng or simulator" })
+      .optional(),
+    "",
+    "The search API with which the gateway searches the web for models whose provider does not: `brave`, `exa`, `tavily` or `searxng`; in development also `simulator`. See `docs/site/web-search.md`.",
+  ],
+  POSTERN_SEARCH_API_KEY: [
+    z
+      .string()
+      .regex(
+        /^[\x21-\x7e]+$/,
+        "contains whitespace or another character that is not valid in a key",
+      )
+      .optional(),
+    "",
+    "Your key at the search API.",
+  ],
+  POSTERN_SEARCH_BASE_URL: [
+    httpUrl.optional(),
+    "the API's own",
+    "The base URL of the search API; required for `searxng`.",
+  ],
+  POSTERN_SEARCH_USD: [usdAmount, "0.01", "What a search costs the caller, in US dollars."],
+  POSTERN_WEB_FETCH: [
+    z.enum(["on", "off"], { error: "must be on or off" }).default("on"),
+    "on",
+    "`off` if the gateway, where it searches, must not fetch web pages for models. `POSTERN_FETCHED_FILES_PER_MINUTE` limits them.",
+  ],
+  POSTERN_WEB_FETCH_USD: [usdAmount, "0", "What fetching a page costs the caller, in US dollars."],
+});
 
-export const WEB_SEARCH_ENVIRONMENT = {
-  POSTERN_SEARCH: z
-    .enum(SEARCH_BACKENDS, { error: "must be brave, exa, tavily, searxng or simulator" })
-    .optional(),
-  POSTERN_SEARCH_API_KEY: z
-    .string()
-    .regex(/^[\x21-\x7e]+$/, "contains whitespace or another character that is not valid in a key")
-    .optional(),
-  POSTERN_SEARCH_BASE_URL: httpUrl.optional(),
-  POSTERN_SEARCH_USD: usdAmount,
-  POSTERN_WEB_FETCH: z.enum(["on", "off"], { error: "must be on or off" }).default("on"),
-  POSTERN_WEB_FETCH_USD: usdAmount,
-};
-
-const environment = z.object(WEB_SEARCH_ENVIRONMENT);
-type Environment = z.infer<typeof environment>;
+type Environment = SettingValues<typeof WEB_SEARCH_SETTINGS>;
 
 /** As OpenAI and Anthropic charge, see the table of tools in docs/site/models.md. */
 const DEFAULT_FEE: Nano = 10_000_000n;

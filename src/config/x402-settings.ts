@@ -4,45 +4,7 @@ import { z } from "zod";
 import { type Secret, secret } from "../base/crypto/secret.ts";
 import { type Nano, NANO_PER_USD } from "../base/money/money.ts";
 import type { Token } from "../billing/x402/x402-messages.ts";
-import { httpUrl } from "./setting-schemas.ts";
-
-export const X402_SETTINGS: Readonly<
-  Record<string, { readonly defaultValue: string; readonly description: string }>
-> = {
-  X402_PAY_TO: {
-    defaultValue: "",
-    description:
-      "Your wallet address, used by this gateway only. Enables x402 payments, see `docs/site/x402.md`.",
-  },
-  X402_FACILITATOR_URL: {
-    defaultValue: "",
-    description: "The facilitator that verifies and settles payments; required with `X402_PAY_TO`.",
-  },
-  X402_FACILITATOR_KEY: {
-    defaultValue: "",
-    description: "A bearer token for the facilitator, if it needs one.",
-  },
-  X402_NETWORK: { defaultValue: "eip155:8453", description: "The chain, as a CAIP-2 ID." },
-  X402_ASSET: {
-    defaultValue: "USDC on Base and Base Sepolia",
-    description:
-      "The token, worth $1 each: address, decimals, EIP-712 name and version, separated by `;`.",
-  },
-  X402_TOP_UP_USD: {
-    defaultValue: "1",
-    description:
-      "The least that an agent pays for a model call, with the fee: $1 buys 952,380 credits. Clients pay $1 by default.",
-  },
-  X402_UPTO_RISK_USD: {
-    defaultValue: "0",
-    description:
-      "Above 0, wallets can pay for calls without an API key, after they ran; the most that such calls may owe at a time, losses of a day included. Requires `X402_RPC_URL`.",
-  },
-  X402_RPC_URL: {
-    defaultValue: "",
-    description: "An RPC node of the chain, to look up payments that the facilitator lost.",
-  },
-};
+import { httpUrl, settings, type SettingValues } from "./setting-schemas.ts";
 
 const BASE = "eip155:8453";
 const BASE_SEPOLIA = "eip155:84532";
@@ -71,34 +33,65 @@ const TOP_UP_MAX_CENTS = 100_000;
 const CENTS_PER_USD = 100;
 const NANO_PER_CENT = NANO_PER_USD / BigInt(CENTS_PER_USD);
 
-export const X402_ENVIRONMENT = {
-  X402_PAY_TO: z.string().regex(ADDRESS, "must be 0x and 40 hexadecimal digits").optional(),
-  X402_FACILITATOR_URL: httpUrl.optional(),
-  X402_FACILITATOR_KEY: z.string().optional(),
-  X402_NETWORK: z
-    .string()
-    .regex(/^eip155:[1-9]\d{0,17}$/, "must be a CAIP-2 ID such as eip155:8453")
-    .default(BASE),
-  X402_ASSET: z.string().transform(parseToken).optional(),
-  X402_TOP_UP_USD: z
-    .string()
-    .regex(/^\d{1,4}(\.\d{1,2})?$/, "must be an amount of US dollars such as 1 or 10")
-    .transform((usd) => Math.round(Number(usd) * CENTS_PER_USD))
-    .refine(
-      (cents) => cents >= TOP_UP_MIN_CENTS && cents <= TOP_UP_MAX_CENTS,
-      `must be from ${TOP_UP_MIN_CENTS / CENTS_PER_USD} to ${TOP_UP_MAX_CENTS / CENTS_PER_USD}`,
-    )
-    .default(TOP_UP_DEFAULT_CENTS),
-  X402_UPTO_RISK_USD: z
-    .string()
-    .regex(/^\d{1,6}(\.\d{1,2})?$/, "must be an amount of US dollars such as 25")
-    .transform((usd) => BigInt(Math.round(Number(usd) * CENTS_PER_USD)) * NANO_PER_CENT)
-    .default(0n),
-  X402_RPC_URL: httpUrl.optional(),
-};
+export const X402_SETTINGS = settings({
+  X402_PAY_TO: [
+    z.string().regex(ADDRESS, "must be 0x and 40 hexadecimal digits").optional(),
+    "",
+    "Your wallet address, used by this gateway only. Enables x402 payments, see `docs/site/x402.md`.",
+  ],
+  X402_FACILITATOR_URL: [
+    httpUrl.optional(),
+    "",
+    "The facilitator that verifies and settles payments; required with `X402_PAY_TO`.",
+  ],
+  X402_FACILITATOR_KEY: [
+    z.string().optional(),
+    "",
+    "A bearer token for the facilitator, if it needs one.",
+  ],
+  X402_NETWORK: [
+    z
+      .string()
+      .regex(/^eip155:[1-9]\d{0,17}$/, "must be a CAIP-2 ID such as eip155:8453")
+      .default(BASE),
+    "eip155:8453",
+    "The chain, as a CAIP-2 ID.",
+  ],
+  X402_ASSET: [
+    z.string().transform(parseToken).optional(),
+    "USDC on Base and Base Sepolia",
+    "The token, worth $1 each: address, decimals, EIP-712 name and version, separated by `;`.",
+  ],
+  X402_TOP_UP_USD: [
+    z
+      .string()
+      .regex(/^\d{1,4}(\.\d{1,2})?$/, "must be an amount of US dollars such as 1 or 10")
+      .transform((usd) => Math.round(Number(usd) * CENTS_PER_USD))
+      .refine(
+        (cents) => cents >= TOP_UP_MIN_CENTS && cents <= TOP_UP_MAX_CENTS,
+        `must be from ${TOP_UP_MIN_CENTS / CENTS_PER_USD} to ${TOP_UP_MAX_CENTS / CENTS_PER_USD}`,
+      )
+      .default(TOP_UP_DEFAULT_CENTS),
+    "1",
+    "The least that an agent pays for a model call, with the fee: $1 buys 952,380 credits. Clients pay $1 by default.",
+  ],
+  X402_UPTO_RISK_USD: [
+    z
+      .string()
+      .regex(/^\d{1,6}(\.\d{1,2})?$/, "must be an amount of US dollars such as 25")
+      .transform((usd) => BigInt(Math.round(Number(usd) * CENTS_PER_USD)) * NANO_PER_CENT)
+      .default(0n),
+    "0",
+    "Above 0, wallets can pay for calls without an API key, after they ran; the most that such calls may owe at a time, losses of a day included. Requires `X402_RPC_URL`.",
+  ],
+  X402_RPC_URL: [
+    httpUrl.optional(),
+    "",
+    "An RPC node of the chain, to look up payments that the facilitator lost.",
+  ],
+});
 
-const X402Env = z.object(X402_ENVIRONMENT);
-type X402Env = z.infer<typeof X402Env>;
+type X402Env = SettingValues<typeof X402_SETTINGS>;
 
 export interface X402Config {
   readonly payTo: string;
