@@ -63,6 +63,20 @@ export interface SupplementalModel extends Sourced {
   readonly pricing: readonly Pricing[];
 }
 
+/** Makes the rows of a table, which state only what differs from its defaults. */
+export function rowsOf<T extends object>() {
+  return <D extends Partial<T>>(
+    defaults: D,
+    rows: readonly (Omit<T, keyof D> & Partial<T>)[],
+  ): readonly T[] =>
+    // Safe because a row has what the defaults lack.
+    rows.map((row) => ({ ...defaults, ...row }) as unknown as T);
+}
+
+export const factRules = rowsOf<FactRule>();
+export const priceRules = rowsOf<PriceRule>();
+export const supplementalModels = rowsOf<SupplementalModel>();
+
 export interface ModelFacts {
   readonly contextLength: number | null;
   readonly maxOutputTokens: number | null;

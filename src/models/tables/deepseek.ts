@@ -1,4 +1,4 @@
-import type { FactRule, SupplementalModel } from "../model-facts.ts";
+import { factRules, type SupplementalModel } from "../model-facts.ts";
 import type { Pricing, TokenPrices } from "../price-card.ts";
 
 const PRICING_URL = "https://api-docs.deepseek.com/quick_start/pricing";
@@ -15,32 +15,23 @@ function peakAndOffPeak(offPeak: TokenPrices, peak: TokenPrices): readonly Prici
   return [{ tokens: offPeak }, ...PEAK_HOURS.map((hours) => ({ tokens: peak, hours }))];
 }
 
-export const DEEPSEEK_FACTS: readonly FactRule[] = [
-  {
-    providers: ["deepseek"],
-    match: /./,
-    wires: ["chat", "responses", "messages"],
-    supported: ["tools", "structured_output", "prompt_caching"],
-    source: PRICING_URL,
-    checked: CHECKED_ON,
-  },
-  {
-    providers: ["deepseek"],
-    match: /^deepseek-(flash|v4)/,
-    context: 1_000_000,
-    maxOutput: 384_000,
-    supported: ["tools", "structured_output", "prompt_caching", "reasoning"],
-    source: PRICING_URL,
-    checked: CHECKED_ON,
-  },
-  {
-    providers: ["deepseek"],
-    match: /^deepseek-flash/,
-    input: ["text", "image"],
-    source: PRICING_URL,
-    checked: CHECKED_ON,
-  },
-];
+export const DEEPSEEK_FACTS = factRules(
+  { providers: ["deepseek"], source: PRICING_URL, checked: CHECKED_ON },
+  [
+    {
+      match: /./,
+      wires: ["chat", "responses", "messages"],
+      supported: ["tools", "structured_output", "prompt_caching"],
+    },
+    {
+      match: /^deepseek-(flash|v4)/,
+      context: 1_000_000,
+      maxOutput: 384_000,
+      supported: ["tools", "structured_output", "prompt_caching", "reasoning"],
+    },
+    { match: /^deepseek-flash/, input: ["text", "image"] },
+  ],
+);
 
 export const DEEPSEEK_MODELS: readonly SupplementalModel[] = [
   {

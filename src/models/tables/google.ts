@@ -1,4 +1,10 @@
-import type { Ability, FactRule, Modality, PriceRule, SupplementalModel } from "../model-facts.ts";
+import {
+  type Ability,
+  factRules,
+  type Modality,
+  type PriceRule,
+  type SupplementalModel,
+} from "../model-facts.ts";
 import type { Pricing } from "../price-card.ts";
 
 const PRICING_URL = "https://ai.google.dev/gemini-api/docs/pricing";
@@ -15,68 +21,39 @@ const REASONING_ABILITIES: readonly Ability[] = [
   "web_search",
 ];
 
-export const GOOGLE_FACTS: readonly FactRule[] = [
-  {
-    providers: ["google"],
-    match: /./,
-    wires: ["gemini", "chat"],
-    source: MODELS_URL,
-    checked: CHECKED_ON,
-  },
-  {
-    providers: ["vertex"],
-    match: /gemini|gemma/,
-    wires: ["gemini"],
-    source: MODELS_URL,
-    checked: CHECKED_ON,
-  },
-  {
-    providers: GOOGLE_HOSTS,
-    match: /embedding/,
-    context: 2048,
-    wires: ["embeddings"],
-    source: MODELS_URL,
-    checked: null,
-  },
-  {
-    providers: GOOGLE_HOSTS,
-    match: /^gemini-embedding-2/,
-    context: 8192,
-    source: MODELS_URL,
-    checked: "2026-11-28",
-  },
-  {
-    providers: GOOGLE_HOSTS,
-    match: /^gemini-2\.0-flash/,
-    context: 1_048_576,
-    maxOutput: 8192,
-    input: ALL_MODALITIES,
-    supported: BASE_ABILITIES,
-    source: MODELS_URL,
-    checked: null,
-  },
-  {
-    providers: GOOGLE_HOSTS,
-    match: /^gemini-(2\.5|3|4)(?!.*image)/,
-    context: 1_048_576,
-    maxOutput: 65_536,
-    input: ALL_MODALITIES,
-    supported: REASONING_ABILITIES,
-    source: MODELS_URL,
-    checked: CHECKED_ON,
-  },
-  {
-    providers: GOOGLE_HOSTS,
-    match: /^gemini-((2\.5-flash|3.*)-image|nano-banana)/,
-    input: ["text", "image"],
-    output: ["text", "image"],
-    supported: [],
-    // Google's OpenAI-compatible API does not report which tokens were images.
-    wires: ["gemini", "images", "image_edits"],
-    source: MODELS_URL,
-    checked: null,
-  },
-];
+export const GOOGLE_FACTS = factRules(
+  { providers: GOOGLE_HOSTS, source: MODELS_URL, checked: CHECKED_ON },
+  [
+    { providers: ["google"], match: /./, wires: ["gemini", "chat"] },
+    { providers: ["vertex"], match: /gemini|gemma/, wires: ["gemini"] },
+    { match: /embedding/, context: 2048, wires: ["embeddings"], checked: null },
+    { match: /^gemini-embedding-2/, context: 8192, checked: "2026-11-28" },
+    {
+      match: /^gemini-2\.0-flash/,
+      context: 1_048_576,
+      maxOutput: 8192,
+      input: ALL_MODALITIES,
+      supported: BASE_ABILITIES,
+      checked: null,
+    },
+    {
+      match: /^gemini-(2\.5|3|4)(?!.*image)/,
+      context: 1_048_576,
+      maxOutput: 65_536,
+      input: ALL_MODALITIES,
+      supported: REASONING_ABILITIES,
+    },
+    {
+      match: /^gemini-((2\.5-flash|3.*)-image|nano-banana)/,
+      input: ["text", "image"],
+      output: ["text", "image"],
+      supported: [],
+      // Google's OpenAI-compatible API does not report which tokens were images.
+      wires: ["gemini", "images", "image_edits"],
+      checked: null,
+    },
+  ],
+);
 
 export const GOOGLE_PRICE_RULES: readonly PriceRule[] = [
   {

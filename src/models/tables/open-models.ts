@@ -1,6 +1,12 @@
 // Providers that host models of several makers.
 
-import type { Ability, FactRule, SupplementalModel, PriceRule } from "../model-facts.ts";
+import {
+  type Ability,
+  factRules,
+  type PriceRule,
+  priceRules,
+  type SupplementalModel,
+} from "../model-facts.ts";
 
 const CHECKED_ON = "2026-11-21";
 const BASE_ABILITIES: readonly Ability[] = ["tools", "structured_output"];
@@ -14,29 +20,20 @@ const OPENROUTER = "https://openrouter.ai/docs/api-reference/overview";
 const GEMINI = "https://ai.google.dev/gemini-api/docs/pricing";
 const BEDROCK = "https://docs.aws.amazon.com/bedrock/latest/userguide/conversation-inference.html";
 
-export const OPEN_FACTS: readonly FactRule[] = [
+export const OPEN_FACTS = factRules({ providers: ["groq"], source: GROQ, checked: null }, [
   {
     providers: ["mistral"],
     match: /./,
     wires: ["chat"],
     supported: ["tools", "parallel_tools", "structured_output"],
     source: MISTRAL,
-    checked: null,
   },
-  {
-    providers: ["mistral"],
-    match: /embed/,
-    wires: ["embeddings"],
-    supported: [],
-    source: MISTRAL,
-    checked: null,
-  },
+  { providers: ["mistral"], match: /embed/, wires: ["embeddings"], supported: [], source: MISTRAL },
   {
     providers: ["mistral"],
     match: /pixtral|mistral-(small|medium|large)-(latest|2[56]|3)/,
     input: ["text", "image"],
     source: MISTRAL,
-    checked: null,
   },
   {
     providers: ["mistral"],
@@ -44,86 +41,41 @@ export const OPEN_FACTS: readonly FactRule[] = [
     input: ["text", "image"],
     supported: [...BASE_ABILITIES, "reasoning"],
     source: MISTRAL,
-    checked: null,
   },
+  { providers: ["mistral"], match: /voxtral/, input: ["text", "audio"], source: MISTRAL },
+  { match: /./, wires: ["chat"], supported: BASE_ABILITIES },
   {
-    providers: ["mistral"],
-    match: /voxtral/,
-    input: ["text", "audio"],
-    source: MISTRAL,
-    checked: null,
-  },
-  {
-    providers: ["groq"],
-    match: /./,
-    wires: ["chat"],
-    supported: BASE_ABILITIES,
-    source: GROQ,
-    checked: null,
-  },
-  {
-    providers: ["groq"],
     match: /gpt-oss/,
     context: 131_072,
     maxOutput: 65_536,
     supported: [...BASE_ABILITIES, "reasoning", "prompt_caching"],
-    source: GROQ,
-    checked: null,
   },
+  { match: /llama-3\.3-70b-versatile/, context: 131_072, maxOutput: 32_768 },
+  { match: /llama-3\.1-8b-instant/, context: 131_072, maxOutput: 131_072 },
+  { match: /llama-4/, context: 131_072, maxOutput: 8192, input: ["text", "image"] },
   {
-    providers: ["groq"],
-    match: /llama-3\.3-70b-versatile/,
-    context: 131_072,
-    maxOutput: 32_768,
-    source: GROQ,
-    checked: null,
-  },
-  {
-    providers: ["groq"],
-    match: /llama-3\.1-8b-instant/,
-    context: 131_072,
-    maxOutput: 131_072,
-    source: GROQ,
-    checked: null,
-  },
-  {
-    providers: ["groq"],
-    match: /llama-4/,
-    context: 131_072,
-    maxOutput: 8192,
-    input: ["text", "image"],
-    source: GROQ,
-    checked: null,
-  },
-  {
-    providers: ["groq"],
     match: /qwen3-32b/,
     context: 131_072,
     maxOutput: 40_960,
     supported: [...BASE_ABILITIES, "reasoning"],
-    source: GROQ,
-    checked: null,
   },
   {
     providers: ["together", "fireworks", "cerebras"],
     match: /./,
     wires: ["chat"],
     source: "https://docs.together.ai/docs/openai-api-compatibility",
-    checked: null,
   },
   {
     providers: ["cerebras"],
     match: /gpt-oss/,
     supported: [...BASE_ABILITIES, "reasoning"],
     source: "https://inference-docs.cerebras.ai/models/openai-oss",
-    checked: null,
   },
   {
     providers: ["openrouter"],
     match: /./,
     wires: ["chat", "responses", "messages"],
     source: OPENROUTER,
-    checked: null,
   },
   {
     providers: ["perplexity"],
@@ -131,14 +83,12 @@ export const OPEN_FACTS: readonly FactRule[] = [
     wires: ["chat"],
     supported: ["structured_output", "web_search"],
     source: PERPLEXITY,
-    checked: null,
   },
   {
     providers: ["perplexity"],
     match: /reasoning|deep-research/,
     supported: ["structured_output", "web_search", "reasoning"],
     source: PERPLEXITY,
-    checked: null,
   },
   {
     providers: ["moonshot"],
@@ -146,7 +96,6 @@ export const OPEN_FACTS: readonly FactRule[] = [
     wires: ["chat"],
     supported: [...BASE_ABILITIES, "prompt_caching"],
     source: KIMI,
-    checked: null,
   },
   {
     providers: ["moonshot"],
@@ -154,7 +103,6 @@ export const OPEN_FACTS: readonly FactRule[] = [
     input: ["text", "image"],
     supported: [...BASE_ABILITIES, "prompt_caching", "reasoning"],
     source: KIMI,
-    checked: null,
   },
   {
     providers: ["zai"],
@@ -162,15 +110,13 @@ export const OPEN_FACTS: readonly FactRule[] = [
     wires: ["chat"],
     supported: [...BASE_ABILITIES, "prompt_caching", "reasoning"],
     source: ZAI,
-    checked: null,
   },
-  { providers: ["bedrock"], match: /./, wires: ["converse"], source: BEDROCK, checked: null },
+  { providers: ["bedrock"], match: /./, wires: ["converse"], source: BEDROCK },
   {
     providers: ["bedrock"],
     match: /nova|llama3-[123]|llama4|mistral|gpt/,
     supported: ["tools"],
     source: BEDROCK,
-    checked: null,
   },
   {
     providers: ["bedrock"],
@@ -193,150 +139,129 @@ export const OPEN_FACTS: readonly FactRule[] = [
     match: /nova-(lite|pro|premier|2)|llama3-2-(11|90)b|llama4|pixtral/,
     input: ["text", "image"],
     source: BEDROCK,
-    checked: null,
   },
-];
+]);
 
 const LITELLM = "https://github.com/BerriAI/litellm/blob/main/model_prices_and_context_window.json";
 
-export const OPEN_PRICE_RULES: readonly PriceRule[] = [
-  // Flex costs the on-demand price and has ten times the rate limit.
-  {
-    providers: ["groq"],
-    match: /./,
-    serviceTiers: { flex: "1", batch: "0.5" },
-    source: "https://console.groq.com/docs/service-tiers",
-    checked: null,
-  },
-  // Bedrock's replies name the tier that answered.
-  {
-    providers: ["bedrock"],
-    match:
-      /(?:^|\.)(?:amazon\.nova-(?:pro|2-lite)-|deepseek\.v3\.2|google\.gemma-3-4b|minimax\.minimax-m2\.[15]|mistral\.(?:devstral-2-123b|ministral-3-14b)|moonshotai\.kimi-k(?:2\.5|3)|nvidia\.nemotron-(?:nano-12b|super-3-120b)|openai\.gpt-oss-(?:20|120)b-1|qwen\.qwen3-(?:32b|coder-next)|writer\.palmyra-vision|xai\.grok-4\.[67]|zai\.glm-(?:4\.7|5\.3))/,
-    serviceTiers: { priority: "1.75", flex: "0.5" },
-    source: LITELLM,
-    checked: "2026-11-28",
-  },
-  // Kimi K2.6 is left out: its tokens have different factors. So are models whose list says that priority costs nothing.
-  ...(
-    [
+export const OPEN_PRICE_RULES = priceRules(
+  { providers: ["openrouter"], source: PERPLEXITY, checked: CHECKED_ON },
+  [
+    // Flex costs the on-demand price and has ten times the rate limit.
+    {
+      providers: ["groq"],
+      match: /./,
+      serviceTiers: { flex: "1", batch: "0.5" },
+      source: "https://console.groq.com/docs/service-tiers",
+      checked: null,
+    },
+    // Bedrock's replies name the tier that answered.
+    {
+      providers: ["bedrock"],
+      match:
+        /(?:^|\.)(?:amazon\.nova-(?:pro|2-lite)-|deepseek\.v3\.2|google\.gemma-3-4b|minimax\.minimax-m2\.[15]|mistral\.(?:devstral-2-123b|ministral-3-14b)|moonshotai\.kimi-k(?:2\.5|3)|nvidia\.nemotron-(?:nano-12b|super-3-120b)|openai\.gpt-oss-(?:20|120)b-1|qwen\.qwen3-(?:32b|coder-next)|writer\.palmyra-vision|xai\.grok-4\.[67]|zai\.glm-(?:4\.7|5\.3))/,
+      serviceTiers: { priority: "1.75", flex: "0.5" },
+      source: LITELLM,
+      checked: "2026-11-28",
+    },
+    // Kimi K2.6 is left out: its tokens have different factors. So are models whose list says that priority costs nothing.
+    ...(
       [
-        "1.25",
-        /(?:^|\/)(?:kimi-k3(?:-us)?|deepseek-v4p1-flash(?:-1017)?(?:-us)?|glm-5p(?:2|3|3-us|3-flash|3-flash-us)|nemotron-(?:lightning-3p5-30b-a3b|3-ultra-nvfp4)|ember-1|ultramarine-1-flash-us)$/,
-      ],
-      ["1.2", /(?:^|\/)gpt-oss-120b$/],
-      ["1.5", /(?:^|\/)(?:kimi-k2p7-code|kimi-k3p1-pro|minimax-m3|qwen3p8-max|muse-spark-open)$/],
-    ] as const
-  ).map(([priority, match]): PriceRule => ({
-    providers: ["fireworks"],
-    match,
-    serviceTiers: { priority },
-    source: LITELLM,
-    checked: "2026-11-28",
-  })),
-  {
-    providers: ["perplexity"],
-    match: /^sonar(-reasoning)?$/,
-    requestFees: { low: "0.005", medium: "0.008", high: "0.012" },
-    source: PERPLEXITY,
-    checked: CHECKED_ON,
-  },
-  {
-    providers: ["perplexity"],
-    match: /^sonar-deep-research$/,
-    fees: { web_search: "0.005" },
-    source: PERPLEXITY,
-    checked: CHECKED_ON,
-  },
-  {
-    providers: ["perplexity"],
-    match: /^sonar(-reasoning)?-pro$/,
-    requestFees: { low: "0.006", medium: "0.01", high: "0.014" },
-    source: PERPLEXITY,
-    checked: CHECKED_ON,
-  },
-  // OpenRouter states what a call costs, which is charged. These fees only bound it.
-  {
-    providers: ["openrouter"],
-    match: /^perplexity\/sonar(-reasoning)?(-pro)?$/,
-    requestFees: { low: "0.006", medium: "0.01", high: "0.014" },
-    source: PERPLEXITY,
-    checked: "2026-11-23",
-  },
-  {
-    providers: ["openrouter"],
-    match: /^perplexity\/sonar-pro-search$/,
-    fees: { request: "0.018" },
-    source: "https://openrouter.ai/perplexity/sonar-pro-search",
-    checked: "2026-11-23",
-  },
-  {
-    providers: ["openrouter"],
-    match: /^openai\/gpt-4o(-mini)?-search-preview$/,
-    fees: { web_search_preview: "0.035" },
-    source: "https://openrouter.ai/openai/gpt-4o-search-preview",
-    checked: "2026-11-23",
-  },
-  {
-    providers: ["openrouter"],
-    match: /^openai\/o\d.*-deep-research$/,
-    fees: { web_search: "0.01" },
-    source: "https://openrouter.ai/openai/o4-mini-deep-research",
-    checked: "2026-11-23",
-  },
-  {
-    providers: ["openrouter"],
-    match: /^perplexity\/sonar-deep-research$/,
-    fees: { web_search: "0.005" },
-    source: "https://openrouter.ai/perplexity/sonar-deep-research",
-    checked: "2026-11-23",
-  },
-  // OpenRouter sells Gemini's audio at Google's price, which the published table lacks.
-  {
-    providers: ["openrouter"],
-    match: /^google\/gemini-2\.5-flash$/,
-    tokens: { input_audio: "1", cache_write_5m: "0.083334" },
-    source: OPENROUTER,
-    checked: CHECKED_ON,
-  },
-  {
-    providers: ["openrouter"],
-    match: /^google\/gemini-2\.5-flash-lite(-preview|$)/,
-    tokens: { input_audio: "0.3" },
-    source: OPENROUTER,
-    checked: CHECKED_ON,
-  },
-  {
-    providers: ["openrouter"],
-    match: /^google\/gemini-(2\.5-flash-preview|3-flash)/,
-    tokens: { input_audio: "1" },
-    source: GEMINI,
-    checked: null,
-  },
-  {
-    providers: ["openrouter"],
-    match: /^google\/gemini-2\.0-flash-001$/,
-    tokens: { input_audio: "0.7" },
-    source: GEMINI,
-    checked: null,
-  },
-  {
-    providers: ["openrouter"],
-    match: /^google\/gemini-3\.1-flash-lite$/,
-    tokens: { input_audio: "0.5" },
-    source: GEMINI,
-    checked: null,
-  },
-  // Audio is charged by the minute; its tokens are not charged.
-  {
-    providers: ["mistral"],
-    match: /^voxtral-small/,
-    tokens: { input_audio: "0" },
-    fees: { audio_second: "0.000066666667" },
-    source: "https://mistral.ai/pricing/api",
-    checked: "2026-11-22",
-  },
-];
+        [
+          "1.25",
+          /(?:^|\/)(?:kimi-k3(?:-us)?|deepseek-v4p1-flash(?:-1017)?(?:-us)?|glm-5p(?:2|3|3-us|3-flash|3-flash-us)|nemotron-(?:lightning-3p5-30b-a3b|3-ultra-nvfp4)|ember-1|ultramarine-1-flash-us)$/,
+        ],
+        ["1.2", /(?:^|\/)gpt-oss-120b$/],
+        ["1.5", /(?:^|\/)(?:kimi-k2p7-code|kimi-k3p1-pro|minimax-m3|qwen3p8-max|muse-spark-open)$/],
+      ] as const
+    ).map(([priority, match]): PriceRule => ({
+      providers: ["fireworks"],
+      match,
+      serviceTiers: { priority },
+      source: LITELLM,
+      checked: "2026-11-28",
+    })),
+    {
+      providers: ["perplexity"],
+      match: /^sonar(-reasoning)?$/,
+      requestFees: { low: "0.005", medium: "0.008", high: "0.012" },
+    },
+    { providers: ["perplexity"], match: /^sonar-deep-research$/, fees: { web_search: "0.005" } },
+    {
+      providers: ["perplexity"],
+      match: /^sonar(-reasoning)?-pro$/,
+      requestFees: { low: "0.006", medium: "0.01", high: "0.014" },
+    },
+    // OpenRouter states what a call costs, which is charged. These fees only bound it.
+    {
+      match: /^perplexity\/sonar(-reasoning)?(-pro)?$/,
+      requestFees: { low: "0.006", medium: "0.01", high: "0.014" },
+      checked: "2026-11-23",
+    },
+    {
+      match: /^perplexity\/sonar-pro-search$/,
+      fees: { request: "0.018" },
+      source: "https://openrouter.ai/perplexity/sonar-pro-search",
+      checked: "2026-11-23",
+    },
+    {
+      match: /^openai\/gpt-4o(-mini)?-search-preview$/,
+      fees: { web_search_preview: "0.035" },
+      source: "https://openrouter.ai/openai/gpt-4o-search-preview",
+      checked: "2026-11-23",
+    },
+    {
+      match: /^openai\/o\d.*-deep-research$/,
+      fees: { web_search: "0.01" },
+      source: "https://openrouter.ai/openai/o4-mini-deep-research",
+      checked: "2026-11-23",
+    },
+    {
+      match: /^perplexity\/sonar-deep-research$/,
+      fees: { web_search: "0.005" },
+      source: "https://openrouter.ai/perplexity/sonar-deep-research",
+      checked: "2026-11-23",
+    },
+    // OpenRouter sells Gemini's audio at Google's price, which the published table lacks.
+    {
+      match: /^google\/gemini-2\.5-flash$/,
+      tokens: { input_audio: "1", cache_write_5m: "0.083334" },
+      source: OPENROUTER,
+    },
+    {
+      match: /^google\/gemini-2\.5-flash-lite(-preview|$)/,
+      tokens: { input_audio: "0.3" },
+      source: OPENROUTER,
+    },
+    {
+      match: /^google\/gemini-(2\.5-flash-preview|3-flash)/,
+      tokens: { input_audio: "1" },
+      source: GEMINI,
+      checked: null,
+    },
+    {
+      match: /^google\/gemini-2\.0-flash-001$/,
+      tokens: { input_audio: "0.7" },
+      source: GEMINI,
+      checked: null,
+    },
+    {
+      match: /^google\/gemini-3\.1-flash-lite$/,
+      tokens: { input_audio: "0.5" },
+      source: GEMINI,
+      checked: null,
+    },
+    // Audio is charged by the minute; its tokens are not charged.
+    {
+      providers: ["mistral"],
+      match: /^voxtral-small/,
+      tokens: { input_audio: "0" },
+      fees: { audio_second: "0.000066666667" },
+      source: "https://mistral.ai/pricing/api",
+      checked: "2026-11-22",
+    },
+  ],
+);
 
 /** The model that `-latest` points to, with the price of its predecessor; the price table has no date for the change. */
 export const OPEN_MODELS: readonly SupplementalModel[] = [

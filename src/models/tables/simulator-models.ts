@@ -1,6 +1,6 @@
 // The models of the built-in simulator. Their prices exist only to test billing.
 
-import type { FactRule, SupplementalModel } from "../model-facts.ts";
+import { type FactRule, factRules, type SupplementalModel } from "../model-facts.ts";
 import type { TokenPrices } from "../price-card.ts";
 
 const SOURCE = "the built-in simulator; no language model runs";
@@ -108,54 +108,35 @@ export const SIMULATOR_MODELS: readonly SupplementalModel[] = [
   },
 ];
 
-export const SIMULATOR_FACTS: readonly FactRule[] = [
-  {
-    providers: ["sim"],
-    match: /./,
-    context: 128_000,
-    maxOutput: 16_384,
-    input: ["text", "image"],
-    supported: ["tools", "parallel_tools", "structured_output", "prompt_caching"],
-    wires: ["chat", "responses", "messages", "gemini", "converse"],
-    source: SOURCE,
-    checked: CHECKED_ON,
-  },
-  {
-    providers: ["sim"],
-    match: /^reason$/,
-    supported: ["tools", "parallel_tools", "structured_output", "prompt_caching", "reasoning"],
-    source: SOURCE,
-    checked: CHECKED_ON,
-  },
-  {
-    providers: ["sim"],
-    match: /^tiny$/,
-    context: 2048,
-    maxOutput: 256,
-    source: SOURCE,
-    checked: CHECKED_ON,
-  },
-  {
-    providers: ["sim"],
-    match: /^embed$/,
-    context: 8192,
-    input: ["text"],
-    supported: [],
-    wires: ["embeddings"],
-    source: SOURCE,
-    checked: CHECKED_ON,
-  },
-  simulatedFacts(/^image/, { output: ["image"], wires: ["images", "image_edits"] }),
-  simulatedFacts(/^speech/, { input: ["text"], output: ["audio"], wires: ["speech"] }),
-  simulatedFacts(/^transcribe/, {
-    input: ["audio", "text"],
-    wires: ["transcriptions", "translations"],
-    context: 16_000,
-  }),
-  simulatedFacts(/^rerank/, { input: ["text"], wires: ["rerank"] }),
-  simulatedFacts(/^echo-decisions$/, { wires: ["decisions"] }),
-  simulatedFacts(/^moderation$/, { wires: ["moderations"] }),
-];
+export const SIMULATOR_FACTS = factRules(
+  { providers: ["sim"], source: SOURCE, checked: CHECKED_ON },
+  [
+    {
+      match: /./,
+      context: 128_000,
+      maxOutput: 16_384,
+      input: ["text", "image"],
+      supported: ["tools", "parallel_tools", "structured_output", "prompt_caching"],
+      wires: ["chat", "responses", "messages", "gemini", "converse"],
+    },
+    {
+      match: /^reason$/,
+      supported: ["tools", "parallel_tools", "structured_output", "prompt_caching", "reasoning"],
+    },
+    { match: /^tiny$/, context: 2048, maxOutput: 256 },
+    { match: /^embed$/, context: 8192, input: ["text"], supported: [], wires: ["embeddings"] },
+    simulatedFacts(/^image/, { output: ["image"], wires: ["images", "image_edits"] }),
+    simulatedFacts(/^speech/, { input: ["text"], output: ["audio"], wires: ["speech"] }),
+    simulatedFacts(/^transcribe/, {
+      input: ["audio", "text"],
+      wires: ["transcriptions", "translations"],
+      context: 16_000,
+    }),
+    simulatedFacts(/^rerank/, { input: ["text"], wires: ["rerank"] }),
+    simulatedFacts(/^echo-decisions$/, { wires: ["decisions"] }),
+    simulatedFacts(/^moderation$/, { wires: ["moderations"] }),
+  ],
+);
 
 function simulatedFacts(match: RegExp, facts: Partial<FactRule>): FactRule {
   return {

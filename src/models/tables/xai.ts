@@ -1,4 +1,4 @@
-import type { Ability, FactRule, Modality, SupplementalModel } from "../model-facts.ts";
+import { type Ability, factRules, type Modality, type SupplementalModel } from "../model-facts.ts";
 
 const PRICING_URL = "https://docs.x.ai/developers/pricing";
 const CHECKED_ON = "2026-11-21";
@@ -13,52 +13,14 @@ const BASE_ABILITIES: readonly Ability[] = [
   "web_search",
 ];
 
-export const XAI_FACTS: readonly FactRule[] = [
-  {
-    providers: XAI,
-    match: /./,
-    wires: ["chat", "responses"],
-    supported: BASE_ABILITIES,
-    source: PRICING_URL,
-    checked: CHECKED_ON,
-  },
-  {
-    providers: XAI,
-    match: /^grok-4/,
-    input: TEXT_IMAGE,
-    supported: [...BASE_ABILITIES, "reasoning"],
-    source: PRICING_URL,
-    checked: CHECKED_ON,
-  },
-  {
-    providers: XAI,
-    match: /non-reasoning/,
-    supported: BASE_ABILITIES,
-    source: PRICING_URL,
-    checked: CHECKED_ON,
-  },
-  {
-    providers: XAI,
-    match: /^grok-(3-mini|code|build)/,
-    supported: [...BASE_ABILITIES, "reasoning"],
-    source: PRICING_URL,
-    checked: CHECKED_ON,
-  },
-  {
-    providers: XAI,
-    match: /^grok-4\.(3|20)/,
-    context: 1_000_000,
-    source: PRICING_URL,
-    checked: CHECKED_ON,
-  },
-  {
-    providers: XAI,
-    match: /^grok-4\.[567]/,
-    context: 500_000,
-    source: PRICING_URL,
-    checked: CHECKED_ON,
-  },
-];
+export const XAI_FACTS = factRules({ providers: XAI, source: PRICING_URL, checked: CHECKED_ON }, [
+  { match: /./, wires: ["chat", "responses"], supported: BASE_ABILITIES },
+  { match: /^grok-4/, input: TEXT_IMAGE, supported: [...BASE_ABILITIES, "reasoning"] },
+  { match: /non-reasoning/, supported: BASE_ABILITIES },
+  { match: /^grok-(3-mini|code|build)/, supported: [...BASE_ABILITIES, "reasoning"] },
+  { match: /^grok-4\.(3|20)/, context: 1_000_000 },
+  { match: /^grok-4\.[567]/, context: 500_000 },
+]);
 
 // xAI: "Long context ≥ 200k tokens", so exactly 200,000 tokens are billed at the higher price.
 function grokModel(
