@@ -15,6 +15,19 @@ export interface Flag {
   readonly required?: boolean;
 }
 
+/** `placeholder` is the value in the help text: `<text>`. */
+export function stringFlag(placeholder: string, description: string): Flag {
+  return { type: "string", placeholder, description };
+}
+
+export function requiredFlag(placeholder: string, description: string): Flag {
+  return { type: "string", placeholder, description, required: true };
+}
+
+export function booleanFlag(description: string): Flag {
+  return { type: "boolean", description };
+}
+
 interface ClientEnv {
   readonly homeFolder: string;
   readonly apiKey: string | undefined;

@@ -1,7 +1,7 @@
 // `postern migrate`: applies migrations. `serve` does the same at start.
 
 import { upgradeStore } from "../server/upgrade-store.ts";
-import type { Command } from "./command.ts";
+import { booleanFlag, type Command } from "./command.ts";
 import { startProgress } from "./progress.ts";
 import { withConfig } from "./with-store.ts";
 
@@ -11,10 +11,7 @@ export const migrateStore: Command = {
     "Forward only, and safe to repeat. It refuses while a gateway of an older version uses the store. A SQLite store is first\nbacked up in the data folder; back up PostgreSQL yourself.",
   positionals: [],
   flags: {
-    force: {
-      type: "boolean",
-      description: "Migrate although gateways of an older version run.",
-    },
+    force: booleanFlag("Migrate although gateways of an older version run."),
   },
   run: (args, cli) =>
     withConfig(cli, async (config) => {

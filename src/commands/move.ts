@@ -10,7 +10,14 @@ import { discardMove, finishMove, isUnfinished, moveStore } from "../store/move/
 import { openStore, type StoreSettings } from "../store/open.ts";
 import { isPostgresUrl } from "../store/postgres-url.ts";
 import { verifyLedger, type Verification } from "../verification/verify.ts";
-import { type CliEnv, type Command, type ParsedArgs, usageFault } from "./command.ts";
+import {
+  booleanFlag,
+  type CliEnv,
+  type Command,
+  type ParsedArgs,
+  requiredFlag,
+  usageFault,
+} from "./command.ts";
 import { startProgress } from "./progress.ts";
 import { describeMissingStore, withConfig } from "./with-store.ts";
 
@@ -20,16 +27,8 @@ export const moveCommand: Command = {
     "Stop the gateway first. The target must be empty. All rows are compared, and the ledger is verified on both sides. The\nsource is not changed. If the command is interrupted, run it again: it continues.\nExit code 1 if the copy is not complete or differs.",
   positionals: [],
   flags: {
-    to: {
-      type: "string",
-      placeholder: "<target>",
-      description: "A postgres:// URL, or a folder for SQLite.",
-      required: true,
-    },
-    "start-over": {
-      type: "boolean",
-      description: "Delete the unfinished copy in the target, and begin again.",
-    },
+    to: requiredFlag("<target>", "A postgres:// URL, or a folder for SQLite."),
+    "start-over": booleanFlag("Delete the unfinished copy in the target, and begin again."),
   },
   run: (args, cli) => withConfig(cli, (config) => moveCommandWith(config, args, cli)),
 };

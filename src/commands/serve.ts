@@ -6,7 +6,14 @@ import type { Config } from "../config/config.ts";
 import { listen, type Listener } from "../http/listen.ts";
 import { type DevIdentity, startDevIdentity } from "../people/dev-identity.ts";
 import type { Server } from "../server/server.ts";
-import { type Command, EXIT_FAILURE, type CliEnv, type ParsedArgs } from "./command.ts";
+import {
+  booleanFlag,
+  type CliEnv,
+  type Command,
+  EXIT_FAILURE,
+  type ParsedArgs,
+  stringFlag,
+} from "./command.ts";
 import { logServiceProblems } from "./doctor/check-services.ts";
 import { listenError } from "./listen-address.ts";
 import { onStopSignals } from "./stop-signals.ts";
@@ -27,25 +34,15 @@ export const serve: Command = {
     "SIGTERM and SIGINT drain: /readyz answers 503, requests are served for POSTERN_SHUTDOWN_DELAY_SECONDS and then refused,\nrequests in flight finish within POSTERN_DRAIN_SECONDS, calls are settled, and the exit code is 0. A second signal stops\nwithout waiting. With --workers, SIGHUP restarts the workers one after another, see docs/site/scale.md.",
   positionals: [],
   flags: {
-    workers: {
-      type: "string",
-      placeholder: "<n|auto>",
-      description: "Run n processes on the port, or one per core; needs PostgreSQL.",
-    },
-    worker: {
-      type: "string",
-      placeholder: "<n>",
-      description: "Run as this worker; --workers sets it.",
-    },
-    restarted: {
-      type: "boolean",
-      description: "The worker that had this name has ended; --workers sets it.",
-    },
-    force: {
-      type: "boolean",
-      description:
-        "Start although the store was moved with postern move, or a process with the same name runs.",
-    },
+    workers: stringFlag(
+      "<n|auto>",
+      "Run n processes on the port, or one per core; needs PostgreSQL.",
+    ),
+    worker: stringFlag("<n>", "Run as this worker; --workers sets it."),
+    restarted: booleanFlag("The worker that had this name has ended; --workers sets it."),
+    force: booleanFlag(
+      "Start although the store was moved with postern move, or a process with the same name runs.",
+    ),
   },
   run: (args, cli) => withConfig(cli, (config) => serveUntilStopped(config, cli, args)),
 };

@@ -2,7 +2,7 @@
 
 import { createSimulator } from "@postern/simulator";
 import { listen, type Listener } from "../http/listen.ts";
-import { type Command, usageFault } from "./command.ts";
+import { booleanFlag, type Command, stringFlag, usageFault } from "./command.ts";
 import { listenError, type ListenAddress } from "./listen-address.ts";
 
 const PORT_DEFAULT = 8_788;
@@ -13,25 +13,13 @@ export const simulate: Command = {
   details: "Implements every provider API without a model. See docs/site/simulator.md.",
   positionals: [],
   flags: {
-    port: {
-      type: "string",
-      placeholder: "<port>",
-      description: `The port to listen on. Default ${PORT_DEFAULT}; 0 for any free port.`,
-    },
-    host: {
-      type: "string",
-      placeholder: "<address>",
-      description: "The address to listen on. Default 127.0.0.1.",
-    },
-    "require-key": {
-      type: "string",
-      placeholder: "<key>",
-      description: "Accept only this API key.",
-    },
-    "any-model": {
-      type: "boolean",
-      description: "Accept every model name, not only sim/…, and unknown fields.",
-    },
+    port: stringFlag(
+      "<port>",
+      `The port to listen on. Default ${PORT_DEFAULT}; 0 for any free port.`,
+    ),
+    host: stringFlag("<address>", "The address to listen on. Default 127.0.0.1."),
+    "require-key": stringFlag("<key>", "Accept only this API key."),
+    "any-model": booleanFlag("Accept every model name, not only sim/…, and unknown fields."),
   },
   run: async (args, cli) => {
     const port = parsePort(args.value("port"));

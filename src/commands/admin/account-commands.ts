@@ -18,7 +18,7 @@ import {
   accountListText,
 } from "../../operator/accounts/account-output.ts";
 import type { Db } from "../../store/db.ts";
-import { type Command, type ParsedArgs, type CliEnv, usageFault } from "../command.ts";
+import { type CliEnv, type Command, type ParsedArgs, stringFlag, usageFault } from "../command.ts";
 import { withStore } from "../with-store.ts";
 import { readAction, ID_FLAG, operationId, JSON_FLAG, REASON_FLAG } from "./admin-flags.ts";
 
@@ -32,26 +32,10 @@ export const adminAccountCommands: Readonly<Record<string, Command>> = {
       "--search takes the beginning of an account or key ID, an invoice ID, or a member's email address.\nAmounts are US dollars. States: active, frozen (by an operator), owing (after a dispute).",
     positionals: [],
     flags: {
-      search: {
-        type: "string",
-        placeholder: "<text>",
-        description: "Only accounts that match.",
-      },
-      state: {
-        type: "string",
-        placeholder: "<state>",
-        description: "Only accounts in this state.",
-      },
-      limit: {
-        type: "string",
-        placeholder: "<n>",
-        description: "The number of accounts, from 1 to 100. Default 20.",
-      },
-      cursor: {
-        type: "string",
-        placeholder: "<id>",
-        description: "Only accounts older than this one.",
-      },
+      search: stringFlag("<text>", "Only accounts that match."),
+      state: stringFlag("<state>", "Only accounts in this state."),
+      limit: stringFlag("<n>", "The number of accounts, from 1 to 100. Default 20."),
+      cursor: stringFlag("<id>", "Only accounts older than this one."),
       json: JSON_FLAG,
     },
     run: (args, cli) => withStore(cli, (db) => listCommand(db, args, cli)),
@@ -69,11 +53,7 @@ export const adminAccountCommands: Readonly<Record<string, Command>> = {
     positionals: ["account", "usd"],
     flags: {
       reason: REASON_FLAG,
-      bucket: {
-        type: "string",
-        placeholder: "<bucket>",
-        description: "promo or paid, instead of the default order.",
-      },
+      bucket: stringFlag("<bucket>", "promo or paid, instead of the default order."),
       id: ID_FLAG,
     },
     run: (args, cli) => withStore(cli, (db) => adjustCommand(db, args, cli)),

@@ -4,16 +4,32 @@ import { existsSync, statSync } from "node:fs";
 import path from "node:path";
 import { nanoFromUsd } from "../../base/money/money.ts";
 import { formatUsdExact } from "../../base/text/format.ts";
+import { loadMasterSecret } from "../../config/master-secret.ts";
 import { revokeKey } from "../../keys/keys.ts";
+import { publishDueDays } from "../../ledger-proofs/publish-day.ts";
 import { grantCredit } from "../../operator/accounts/account-actions.ts";
 import { type Db, text } from "../../store/db.ts";
-import { type Command, type ParsedArgs, type CliEnv, usageFault } from "../command.ts";
+import { type CliEnv, type Command, type ParsedArgs, usageFault } from "../command.ts";
 import { startProgress } from "../progress.ts";
 import { withStore } from "../with-store.ts";
-import { readAction, ID_FLAG, operationId, REASON_FLAG } from "./admin-flags.ts";
-import { publishLedgerCommand } from "./publish-ledger.ts";
+import { ID_FLAG, operationId, readAction, REASON_FLAG } from "./admin-flags.ts";
 import { rotateSecretCommand, rotateSigningKeyCommand } from "./rotate-secret.ts";
 import { verifyLedgerCommand } from "./verify-ledger.ts";
+
+const publishLedgerCommand: Command = {
+  summary: "Publish the roots of the ledger that are due",
+  details:
+    "The gateway runs it every day at 01:30 UTC, unless POSTERN_LEDGER_PROOFS is off. It can run at any time: each day is published once.",
+  positionals: [],
+  flags: {},
+  run: (_args, cli) =>
+    withStore(cli, async (db, config) => {
+      const master = loadMasterSecret(config, config.store.dataDir);
+      const days = await publishDueDays({ db, master, baseUrl: config.baseUrl }, cli.now());
+      cli.print(days.length === 0 ? "No day is due." : `Published ${days.join(", ")}.`);
+      return 0;
+    }),
+};
 
 export const adminCommands: Readonly<Record<string, Command>> = {
   "admin grant": {

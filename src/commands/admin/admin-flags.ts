@@ -6,27 +6,18 @@ import {
   COMMAND_LINE_ACTOR,
   parseReason,
 } from "../../operator/accounts/account-actions.ts";
-import type { ParsedArgs, CliEnv } from "../command.ts";
+import { booleanFlag, type CliEnv, type ParsedArgs, requiredFlag, stringFlag } from "../command.ts";
 
-export const REASON_FLAG = {
-  type: "string",
-  placeholder: "<text>",
-  description: "Recorded with the change; the account's owner can read it.",
-  required: true,
-} as const;
+export const REASON_FLAG = requiredFlag(
+  "<text>",
+  "Recorded with the change; the account's owner can read it.",
+);
 
-export const ID_FLAG = {
-  type: "string",
-  placeholder: "<id>",
-  description: "An idempotency key; any text.",
-} as const;
+export const ID_FLAG = stringFlag("<id>", "An idempotency key; any text.");
 
-export const HTML_FLAG = {
-  type: "boolean",
-  description: "Print a page (HTML) to keep or to send.",
-} as const;
+export const HTML_FLAG = booleanFlag("Print a page (HTML) to keep or to send.");
 
-export const JSON_FLAG = { type: "boolean", description: "Print JSON." } as const;
+export const JSON_FLAG = booleanFlag("Print JSON.");
 
 /** Throws if the reason is empty. */
 export function readAction(args: ParsedArgs, cli: CliEnv): Omit<AccountChange, "accountId"> {

@@ -19,16 +19,21 @@ import {
   unresolvedPaymentsText,
 } from "../../operator/payments/payments-output.ts";
 import type { Db } from "../../store/db.ts";
-import { type Command, type ParsedArgs, type CliEnv, usageFault } from "../command.ts";
+import {
+  booleanFlag,
+  type CliEnv,
+  type Command,
+  type ParsedArgs,
+  requiredFlag,
+  usageFault,
+} from "../command.ts";
 import { withStore } from "../with-store.ts";
 import { readAction, JSON_FLAG, REASON_FLAG } from "./admin-flags.ts";
 
-const REFERENCE_FLAG = {
-  type: "string",
-  placeholder: "<text>",
-  description: "The bank's reference of the transfer; each reference counts once.",
-  required: true,
-} as const;
+const REFERENCE_FLAG = requiredFlag(
+  "<text>",
+  "The bank's reference of the transfer; each reference counts once.",
+);
 
 export const adminBillingCommands: Readonly<Record<string, Command>> = {
   "admin mark-paid": {
@@ -53,10 +58,7 @@ export const adminBillingCommands: Readonly<Record<string, Command>> = {
       "Payments that do not match their invoice (the newest 20), and x402 payments whose outcome is unknown (the newest 100),\neach with how to find out, until marked as paid or as not on chain.",
     positionals: [],
     flags: {
-      unclear: {
-        type: "boolean",
-        description: "Only payments whose outcome is unknown.",
-      },
+      unclear: booleanFlag("Only payments whose outcome is unknown."),
       json: JSON_FLAG,
     },
     run: (args, cli) => withStore(cli, (db) => listUnresolvedPaymentsCommand(db, args, cli)),

@@ -6,7 +6,7 @@ import type { Db } from "../../store/db.ts";
 import { parsePeriod } from "../../verification/report-period.ts";
 import { readReport } from "../../verification/report.ts";
 import { readTransferSums } from "../../verification/transfer-sums.ts";
-import type { Command, ParsedArgs, CliEnv } from "../command.ts";
+import { type CliEnv, type Command, type ParsedArgs, stringFlag } from "../command.ts";
 import { startProgress } from "../progress.ts";
 import { withStore } from "../with-store.ts";
 import { HTML_FLAG, JSON_FLAG } from "./admin-flags.ts";
@@ -18,12 +18,8 @@ export const adminReportCommands: Readonly<Record<string, Command>> = {
       "Default: the current UTC month until now. Days are UTC: --from 2027-01-01 --to 2027-02-01 is January. Reads a consistent\nsnapshot while the gateway runs.",
     positionals: [],
     flags: {
-      from: { type: "string", placeholder: "<day>", description: "The first day, or a full hour." },
-      to: {
-        type: "string",
-        placeholder: "<day>",
-        description: "The day or full hour before which the period ends.",
-      },
+      from: stringFlag("<day>", "The first day, or a full hour."),
+      to: stringFlag("<day>", "The day or full hour before which the period ends."),
       json: JSON_FLAG,
       html: HTML_FLAG,
     },

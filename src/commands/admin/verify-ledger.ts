@@ -11,7 +11,7 @@ import { readPosition } from "../../verification/checkpoint.ts";
 import { findChargeDifferences, rebuildChargeHours } from "../../verification/verify-charges.ts";
 import { findRollupDifferences, rebuildWrongRollups } from "../../verification/verify-rollups.ts";
 import { type Verification, verifyFromCheckpoint } from "../../verification/verify.ts";
-import { type CliEnv, type Command, EXIT_FAILURE } from "../command.ts";
+import { booleanFlag, type CliEnv, type Command, EXIT_FAILURE } from "../command.ts";
 import { startProgress } from "../progress.ts";
 import { errorMessage, withStore } from "../with-store.ts";
 import { HTML_FLAG, JSON_FLAG } from "./admin-flags.ts";
@@ -22,21 +22,13 @@ export const verifyLedgerCommand: Command = {
     "Reads a consistent snapshot while the gateway runs. Calls that an earlier run has verified are checked by their sums;\n--full reads every call. Exit code 1 if there is a difference.",
   positionals: [],
   flags: {
-    full: {
-      type: "boolean",
-      description: "Read every call, also those that an earlier run has verified.",
-    },
-    "rebuild-sums": {
-      type: "boolean",
-      description:
-        "First recompute the report's hourly sums from the transfers, and usage summaries that are wrong from the usage records. Calls wait while it runs.",
-    },
+    full: booleanFlag("Read every call, also those that an earlier run has verified."),
+    "rebuild-sums": booleanFlag(
+      "First recompute the report's hourly sums from the transfers, and usage summaries that are wrong from the usage records. Calls wait while it runs.",
+    ),
     json: JSON_FLAG,
     html: HTML_FLAG,
-    alert: {
-      type: "boolean",
-      description: "Send a difference to the operator's alert channels.",
-    },
+    alert: booleanFlag("Send a difference to the operator's alert channels."),
   },
   run: (args, cli) =>
     withStore(cli, async (db, config) => {

@@ -12,7 +12,7 @@ import {
   parseObject,
   stringIn,
 } from "../../base/json.ts";
-import type { CliEnv, Command, ParsedArgs } from "../command.ts";
+import { booleanFlag, type CliEnv, type Command, type ParsedArgs, stringFlag } from "../command.ts";
 import {
   CLIENT_CONFIGS,
   type ClientModel,
@@ -35,18 +35,10 @@ export const connect: Command = {
   positionals: ["client"],
   flags: {
     url: URL_FLAG,
-    model: {
-      type: "string",
-      placeholder: "<id>",
-      description: "The model. Default: the first that the gateway can call.",
-    },
-    yes: { type: "boolean", description: "Write the changes." },
-    undo: { type: "boolean", description: "Restore the files as they were before." },
-    claim: {
-      type: "string",
-      placeholder: "<email>",
-      description: "Start a claim of the account by this person.",
-    },
+    model: stringFlag("<id>", "The model. Default: the first that the gateway can call."),
+    yes: booleanFlag("Write the changes."),
+    undo: booleanFlag("Restore the files as they were before."),
+    claim: stringFlag("<email>", "Start a claim of the account by this person."),
   },
   run: async (args, cli) => {
     const [client = ""] = args.positionals;

@@ -1,16 +1,15 @@
 // The gateway that a client command talks to.
 
 import { invalid } from "../../base/fault.ts";
-import type { CliEnv, Flag, ParsedArgs } from "../command.ts";
+import { type CliEnv, type Flag, type ParsedArgs, stringFlag } from "../command.ts";
 
 const LOCAL_GATEWAY = "http://127.0.0.1";
 const DEFAULT_PORT = "8787";
 
-export const URL_FLAG: Flag = {
-  type: "string",
-  placeholder: "<url>",
-  description: `The gateway. Default: POSTERN_BASE_URL, or ${LOCAL_GATEWAY} with POSTERN_PORT (${DEFAULT_PORT}).`,
-};
+export const URL_FLAG: Flag = stringFlag(
+  "<url>",
+  `The gateway. Default: POSTERN_BASE_URL, or ${LOCAL_GATEWAY} with POSTERN_PORT (${DEFAULT_PORT}).`,
+);
 
 /** Without a trailing slash. */
 export function gatewayUrl(args: ParsedArgs, { client }: CliEnv): string {

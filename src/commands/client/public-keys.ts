@@ -2,17 +2,13 @@
 
 import { readFileSync } from "node:fs";
 import { arrayIn, type JsonObject, objectIn, parseObject, stringIn } from "../../base/json.ts";
-import type { CliEnv, ParsedArgs } from "../command.ts";
+import { type CliEnv, type ParsedArgs, stringFlag } from "../command.ts";
 import { request } from "./gateway-client.ts";
 import { gatewayUrl } from "./gateway-url.ts";
 
 const KEYS_PATH = "/.well-known/jwks.json";
 
-export const KEYS_FLAG = {
-  type: "string",
-  placeholder: "<file>",
-  description: `A saved copy of ${KEYS_PATH}.`,
-} as const;
+export const KEYS_FLAG = stringFlag("<file>", `A saved copy of ${KEYS_PATH}.`);
 
 /** By their ids. */
 export async function readPublicKeys(

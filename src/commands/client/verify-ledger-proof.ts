@@ -3,7 +3,7 @@
 import { arrayIn, objectIn, parseObject, type JsonObject } from "../../base/json.ts";
 import { formatUsdExact } from "../../base/text/format.ts";
 import { verifyLog, verifyProof } from "../../ledger-proofs/verify-proof.ts";
-import type { Command } from "../command.ts";
+import { type Command, stringFlag } from "../command.ts";
 import { URL_FLAG } from "./gateway-url.ts";
 import { KEYS_FLAG, readPublicKeys, readTextFile } from "./public-keys.ts";
 
@@ -15,17 +15,12 @@ export const verifyLedgerProof: Command = {
   flags: {
     url: URL_FLAG,
     keys: KEYS_FLAG,
-    account: {
-      type: "string",
-      placeholder: "<id>",
-      description: "The account that the proof must be of.",
-    },
-    day: { type: "string", placeholder: "<day>", description: "The UTC day that it must be of." },
-    roots: {
-      type: "string",
-      placeholder: "<file>",
-      description: "A mirror: a saved reply of GET /v1/ledger/roots, which must have the record.",
-    },
+    account: stringFlag("<id>", "The account that the proof must be of."),
+    day: stringFlag("<day>", "The UTC day that it must be of."),
+    roots: stringFlag(
+      "<file>",
+      "A mirror: a saved reply of GET /v1/ledger/roots, which must have the record.",
+    ),
   },
   run: async (args, cli) => {
     const proof = readObject(args.positionals[0] ?? "");

@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import { verifyJws } from "../../base/crypto/jws.ts";
 import type { JsonObject } from "../../base/json.ts";
 import { RECEIPT_TYPE } from "../../receipts/receipt.ts";
-import { type Command, EXIT_FAILURE, type ParsedArgs } from "../command.ts";
+import { type Command, EXIT_FAILURE, type ParsedArgs, stringFlag } from "../command.ts";
 import { URL_FLAG } from "./gateway-url.ts";
 import { KEYS_FLAG, readPublicKeys, readTextFile } from "./public-keys.ts";
 
@@ -17,16 +17,8 @@ export const verifyReceipt: Command = {
   flags: {
     url: URL_FLAG,
     keys: KEYS_FLAG,
-    request: {
-      type: "string",
-      placeholder: "<file>",
-      description: "The body of the request, to compare with the receipt.",
-    },
-    response: {
-      type: "string",
-      placeholder: "<file>",
-      description: "The body of the reply, to compare with the receipt.",
-    },
+    request: stringFlag("<file>", "The body of the request, to compare with the receipt."),
+    response: stringFlag("<file>", "The body of the reply, to compare with the receipt."),
   },
   run: async (args, cli) => {
     const [named = ""] = args.positionals;
