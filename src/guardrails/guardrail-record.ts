@@ -94,8 +94,3 @@ export function toGuardrailRecord({ name, createdAt, updatedAt, settings }: Guar
     settings,
   };
 }
-
-export const GUARDRAIL_NAME = z
-  .string()
-  .regex(/^[a-z0-9][a-z0-9_-]{0,63}$/, "must be lowercase letters, digits, `-` and `_`")
-  .meta({ description: "The name of the guardrail.", example: GUARDRAIL_EXAMPLE.name });

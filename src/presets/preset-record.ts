@@ -78,8 +78,3 @@ export const PRESET_EXAMPLE = {
 export function toPresetRecord({ name, version, createdAt, settings }: Preset) {
   return { object: "preset", name, version, created_at: timestamp(createdAt), settings };
 }
-
-export const PRESET_NAME = z
-  .string()
-  .regex(/^[a-z0-9][a-z0-9_-]{0,63}$/, "must be lowercase letters, digits, `-` and `_`")
-  .meta({ description: "The name of the preset.", example: PRESET_EXAMPLE.name });

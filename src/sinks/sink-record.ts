@@ -109,8 +109,3 @@ export function toSinkRecord(sink: Sink, queued: number) {
     settings: sink.settings,
   };
 }
-
-export const SINK_NAME = z
-  .string()
-  .regex(/^[a-z0-9][a-z0-9_-]{0,63}$/, "must be lowercase letters, digits, `-` and `_`")
-  .meta({ description: "The name of the sink.", example: SINK_EXAMPLE.name });
