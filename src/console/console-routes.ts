@@ -22,31 +22,28 @@ import {
   type DirectorySyncPageDeps,
   directorySyncPageRoutes,
 } from "./directory-sync/directory-sync-page-routes.ts";
-import { type GuardrailPageDeps, guardrailPageRoutes } from "./guardrails/guardrail-page-routes.ts";
+import { type GuardrailPageDeps, guardrailPageRoutes } from "./guardrails/guardrails-page.tsx";
 import { type KeyPageDeps, keyPageRoutes } from "./keys/key-page-routes.ts";
 import { type LogPageDeps, logPageRoutes } from "./logs/log-page-routes.ts";
-import {
-  type McpServerPageDeps,
-  mcpServerPageRoutes,
-} from "./mcp-servers/mcp-server-page-routes.ts";
+import { type McpServerPageDeps, mcpServerPageRoutes } from "./mcp-servers/mcp-servers-page.tsx";
 import { type MemberPageDeps, memberPageRoutes } from "./members/member-page-routes.ts";
 import { overviewPage } from "./overview/overview-page.tsx";
 import { readOverview } from "./overview/read-overview.ts";
 import { playgroundRoutes } from "./playground/playground-page-routes.ts";
-import { presetPageRoutes } from "./presets/preset-page-routes.ts";
+import { presetPageRoutes } from "./presets/presets-page.tsx";
 import {
   type ProviderKeyPageDeps,
   providerKeyPageRoutes,
 } from "./provider-keys/provider-key-page-routes.ts";
 import { type ResponsePageDeps, responsePageRoutes } from "./responses/response-page-routes.ts";
 import { type SettingsPageDeps, settingsPageRoutes } from "./settings/settings-page-routes.ts";
-import { type SinkPageDeps, sinkPageRoutes } from "./sinks/sink-page-routes.ts";
+import { type SinkPageDeps, sinkPageRoutes } from "./sinks/sinks-page.tsx";
 import { type SsoPageDeps, ssoPageRoutes } from "./sso/sso-page-routes.ts";
 import { type StartPageDeps, startRoutes } from "./start/start-page-routes.ts";
 import { usagePageRoutes } from "./usage/usage-page-routes.ts";
 import { inTimeZoneOf, periodOf, UsageQuery } from "./usage/usage-query.ts";
 import { webhookPageRoutes } from "./webhooks/webhook-page-routes.ts";
-import { AccountPath, workspacePage, CONSOLE_PAGE } from "./workspace-routes.ts";
+import { workspacePage, CONSOLE_PAGE } from "./workspace-routes.ts";
 
 export interface ConsoleRouteDeps
   extends
@@ -144,7 +141,6 @@ function overviewRoute(deps: ConsoleRouteDeps): Route {
     path: "/console/{account}",
     id: "showWorkspace",
     summary: "Show the overview of a workspace",
-    params: AccountPath,
     query: UsageQuery,
     permission: "workspace.read",
     run: async ({ view, account, query: sent, now }) => {

@@ -36,7 +36,7 @@ describeEachStore((store) => {
       expect(edited.text).toContain("&quot;temperature&quot;: 0");
       await save({ model: "sim/tiny" });
       expect(textOf(await open())).toMatch(/reviewer sim\/tiny 2 /);
-      expect(textOf(await open("?delete=reviewer"))).toContain("Delete reviewer with all");
+      expect(textOf(await open("?delete=reviewer"))).toContain("Delete reviewer? All its versions");
       const deleted = await open("", { do: "delete", name: "reviewer" });
       expect(deleted.location).toContain("done=delete");
       expect(textOf(await open())).toContain("No presets yet");

@@ -1,34 +1,37 @@
 /** @jsxImportSource hono/jsx */
-// The guardrails of a workspace, and the forms that save them.
+// The page of guardrails, and the forms that save them.
 
 import type { Child } from "hono/jsx";
-import { hasPermission } from "../../accounts/members.ts";
+import { z } from "zod";
+import { invalid } from "../../base/fault.ts";
 import type { GuardPhase } from "../../base/guard.ts";
-import type { Guardrail } from "../../guardrails/guardrails.ts";
-import { ENTITIES, type Entity } from "../../guardrails/patterns.ts";
-import { Card, EmptyState } from "../../http/pages/components/content.tsx";
+import { GuardrailSettings } from "../../guardrails/guardrail-record.ts";
 import {
-  ErrorMessage,
-  Field,
-  Option,
-  SelectField,
-  TextField,
-} from "../../http/pages/components/form.tsx";
+  deleteGuardrail,
+  type Guardrail,
+  type GuardrailSettings as Settings,
+  listGuardrails,
+  saveGuardrail,
+} from "../../guardrails/guardrails.ts";
+import { ENTITIES, type Entity } from "../../guardrails/patterns.ts";
+import { Field, Option, SelectField, TextField } from "../../http/pages/components/form.tsx";
 import { RelativeTime } from "../../http/pages/components/local-time.tsx";
-import { Table } from "../../http/pages/components/table.tsx";
-import type { PageLayout } from "../../http/pages/layout.tsx";
-import type { FormError } from "../../http/pages/page-response.ts";
-import type { SessionUser } from "../../http/route.ts";
-import { ConfirmDelete, ConfirmLink, withQuery } from "../confirm.tsx";
-import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
-import { DoneNotice } from "../done-notice.tsx";
-import type { WorkspaceContext } from "../require-access.ts";
+import type { Route } from "../../http/route.ts";
+import { checkedForm } from "../checked-form.ts";
+import {
+  type FormValues,
+  ItemForm,
+  type ItemForms,
+  NAME_FIELD,
+  namedItemsRoutes,
+} from "../named-items-page.tsx";
+import type { ConsoleReadDeps } from "../require-access.ts";
 
-const PAGE = "/guardrails";
-const DONE_TEXTS = {
-  save: "The guardrail is saved. It checks all new calls within five seconds.",
-  delete: "The guardrail is deleted.",
-} as const;
+export interface GuardrailPageDeps extends ConsoleReadDeps {
+  readonly isDevelopment: boolean;
+  readonly decisionModels: () => readonly string[];
+  readonly onGuardrailsChanged: () => void;
+}
 
 const ENTITY_NAMES: Readonly<Record<Entity, string>> = {
   api_key: "API keys",
@@ -45,107 +48,103 @@ const ENTITY_NAMES: Readonly<Record<Entity, string>> = {
 const CHOSEN_AT_FIRST: ReadonlySet<Entity> = new Set(["api_key", "private_key", "jwt"]);
 const PHASE_NAMES: Readonly<Record<GuardPhase, string>> = { input: "Requests", output: "Replies" };
 
-interface RejectedForm {
-  readonly form: Readonly<Record<string, string | undefined>>;
-  readonly error: FormError;
-}
+const Checkbox = z.literal("on").optional();
+const Common = {
+  ...NAME_FIELD,
+  input: Checkbox,
+  output: Checkbox,
+};
 
-export interface GuardrailsPageProps {
-  readonly user: SessionUser;
-  readonly workspace: WorkspaceContext;
-  readonly guardrails: readonly Guardrail[];
-  /** The guardrail whose deletion is to be confirmed. */
-  readonly asked?: string | undefined;
-  readonly done?: string | undefined;
-  readonly rejected?: RejectedForm;
-}
+const GuardrailForm = z.discriminatedUnion("do", [
+  z.object({
+    do: z.literal("patterns"),
+    ...Common,
+    action: z.enum(["mask", "deny"]),
+    ...Object.fromEntries(ENTITIES.map((entity) => [entity, Checkbox])),
+  }),
+  z.object({
+    do: z.literal("hook"),
+    ...Common,
+    url: z.string().max(3_000),
+    on_failure: z.enum(["deny", "allow"]),
+    timeout_ms: z.string().max(10),
+  }),
+  z.object({
+    do: z.literal("topics"),
+    ...NAME_FIELD,
+    topics: z.string().max(3_000),
+    on_failure: z.enum(["deny", "allow"]),
+  }),
+]);
+type GuardrailForm = z.infer<typeof GuardrailForm>;
 
-export function guardrailsPage(props: GuardrailsPageProps): PageLayout {
-  const { user, workspace, guardrails, asked, done, rejected } = props;
-  const path = workspacePath(workspace.accountId, PAGE);
-  const canChange = hasPermission(workspace.role, "guardrails.change");
-  return consolePage({
+export function guardrailPageRoutes(deps: GuardrailPageDeps): readonly Route[] {
+  return namedItemsRoutes<Guardrail, GuardrailForm>(deps, {
+    page: "/guardrails",
     title: "Guardrails",
-    workspace,
-    user,
-    page: PAGE,
-    main: (
+    id: "Guardrail",
+    noun: "guardrail",
+    permissions: { read: "guardrails.read", change: "guardrails.change" },
+    docs: { href: "/docs/guardrails", label: "How calls are checked" },
+    notes: {
+      save: "It checks all new calls within five seconds.",
+      delete: "Calls are not checked by it any more.",
+    },
+    purpose:
+      "A guardrail checks the requests and replies of all keys of this workspace: it masks secrets and personal data, or sends the texts to a server of yours that decides.",
+    columns: [{ name: "Checks" }, { name: "Applies to" }, { name: "Saved" }],
+    cells: ({ settings, updatedAt }) => [
+      checksText(settings),
+      settings.phases.map((phase) => PHASE_NAMES[phase]).join(", "),
+      <RelativeTime at={updatedAt} />,
+    ],
+    forms: (props) => (
       <>
-        <DoneNotice texts={DONE_TEXTS} done={done} />
-        <ErrorMessage message={rejected?.error.message} />
-        {canChange ? (
-          <ConfirmDelete user={user} path={path} noun="guardrail" items={guardrails} asked={asked}>
-            Delete {asked}? Calls are not checked by it any more.
-          </ConfirmDelete>
-        ) : null}
-        <Card
-          id="guardrails"
-          title="Guardrails"
-          aside={<a href="/docs/guardrails">How calls are checked</a>}
-        >
-          {guardrails.length === 0 ? (
-            <EmptyState title="No guardrails yet">
-              <p class="muted">
-                A guardrail checks the requests and replies of all keys of this workspace: it masks
-                secrets and personal data, or sends the texts to a server of yours that decides.
-              </p>
-            </EmptyState>
-          ) : (
-            <GuardrailTable guardrails={guardrails} path={path} canChange={canChange} />
-          )}
-        </Card>
-        {canChange ? (
-          <>
-            <PatternForm user={user} path={path} rejected={formOf(rejected, "patterns")} />
-            <TopicForm user={user} path={path} rejected={formOf(rejected, "topics")} />
-            <HookForm user={user} path={path} rejected={formOf(rejected, "hook")} />
-          </>
-        ) : null}
+        <PatternForm {...props} />
+        <TopicForm {...props} />
+        <HookForm {...props} />
       </>
     ),
+    body: GuardrailForm,
+    requestExample: {
+      do: "patterns",
+      name: "no-secrets",
+      action: "mask",
+      input: "on",
+      api_key: "on",
+    },
+    list: listGuardrails,
+    save: (tx, act, name, form) => {
+      const settings = checkedForm(GuardrailSettings, settingsOf(form));
+      const { isDevelopment: allowLoopback, decisionModels } = deps;
+      const saved = { name, settings, allowLoopback, decisionModels: decisionModels() };
+      return saveGuardrail(tx, act, saved);
+    },
+    remove: deleteGuardrail,
+    onChanged: deps.onGuardrailsChanged,
   });
 }
 
-function formOf(
-  rejected: RejectedForm | undefined,
-  kind: string,
-): RejectedForm["form"] | undefined {
-  return rejected?.form["do"] === kind ? rejected.form : undefined;
-}
-
-function GuardrailTable({
-  guardrails,
-  path,
-  canChange,
-}: {
-  readonly guardrails: readonly Guardrail[];
-  readonly path: string;
-  readonly canChange: boolean;
-}): Child {
-  return (
-    <Table
-      label="Guardrails"
-      isStacked
-      columns={[
-        { name: "Name" },
-        { name: "Checks" },
-        { name: "Applies to" },
-        { name: "Saved" },
-        { name: "Actions", isNumber: true },
-      ]}
-      rows={guardrails.map(({ name, settings, updatedAt }) => [
-        <span class="line">{name}</span>,
-        checksText(settings),
-        settings.phases.map((phase) => PHASE_NAMES[phase]).join(", "),
-        <RelativeTime at={updatedAt} />,
-        canChange ? (
-          <ConfirmLink href={withQuery(path, { delete: name })} label="Delete" subject={name} />
-        ) : (
-          "–"
-        ),
-      ])}
-    />
+function settingsOf(form: GuardrailForm): Partial<Settings> {
+  if (form.do === "topics") {
+    const topics = form.topics.split("\n").map((topic) => topic.trim());
+    const { on_failure } = form;
+    return { type: "topics", topics: topics.filter((topic) => topic !== ""), on_failure };
+  }
+  const phases: readonly GuardPhase[] = (["input", "output"] as const).filter(
+    (phase) => form[phase] === "on",
   );
+  if (phases.length === 0) throw invalid("phases", "Choose requests, replies or both.");
+  if (form.do === "hook") {
+    const { url, on_failure } = form;
+    if (!/^\d+$/.test(form.timeout_ms.trim()))
+      throw invalid("timeout_ms", "The time limit must be a number of milliseconds.");
+    return { type: "hook", phases, url, on_failure, timeout_ms: Number(form.timeout_ms) };
+  }
+  const chosen: Readonly<Record<string, unknown>> = form;
+  const entities = ENTITIES.filter((entity) => chosen[entity] === "on");
+  if (entities.length === 0) throw invalid("entities", "Choose what is looked for.");
+  return { type: "patterns", phases, entities, action: form.action };
 }
 
 function checksText(settings: Guardrail["settings"]): string {
@@ -155,145 +154,119 @@ function checksText(settings: Guardrail["settings"]): string {
   return `${verb} ${settings.entities.map((entity) => ENTITY_NAMES[entity]).join(", ")}`;
 }
 
-interface FormProps {
-  readonly user: SessionUser;
-  readonly path: string;
-  readonly rejected: RejectedForm["form"] | undefined;
-}
-
-function PatternForm({ user, path, rejected }: FormProps): Child {
+function PatternForm({ valuesOf, ...props }: ItemForms<Guardrail>): Child {
+  const rejected = valuesOf("patterns");
   const isChosen = (entity: Entity): boolean =>
     rejected === undefined ? CHOSEN_AT_FIRST.has(entity) : rejected[entity] === "on";
   return (
-    <Card id="patterns" title="Check for secrets and personal data">
-      <form method="post" action={path}>
-        <HiddenFields user={user} fields={{ do: "patterns" }} />
-        <NameField id="patterns-name" rejected={rejected} />
-        <fieldset>
-          <legend>Look for</legend>
-          <div class="event-options">
-            {ENTITIES.map((entity) => (
-              <Option
-                id={`patterns-${entity}`}
-                input={{ type: "checkbox", name: entity, value: "on" }}
-                label={ENTITY_NAMES[entity]}
-                isChecked={isChosen(entity)}
-              />
-            ))}
-          </div>
-        </fieldset>
-        <SelectField
-          id="patterns-action"
-          name="action"
-          label="If it is found"
-          options={[
-            ["mask", "Mask it, such as with [EMAIL]"],
-            ["deny", "Deny the call"],
-          ]}
-          value={rejected?.["action"]}
-        />
-        <PhaseFields id="patterns" rejected={rejected} />
-        <div class="actions">
-          <button type="submit">Save patterns</button>
+    <ItemForm
+      props={props}
+      kind="patterns"
+      title="Check for secrets and personal data"
+      submit="Save patterns"
+      name={rejected?.["name"]}
+    >
+      <fieldset>
+        <legend>Look for</legend>
+        <div class="event-options">
+          {ENTITIES.map((entity) => (
+            <Option
+              id={`patterns-${entity}`}
+              input={{ type: "checkbox", name: entity, value: "on" }}
+              label={ENTITY_NAMES[entity]}
+              isChecked={isChosen(entity)}
+            />
+          ))}
         </div>
-      </form>
-    </Card>
+      </fieldset>
+      <SelectField
+        id="patterns-action"
+        name="action"
+        label="If it is found"
+        options={[
+          ["mask", "Mask it, such as with [EMAIL]"],
+          ["deny", "Deny the call"],
+        ]}
+        value={rejected?.["action"]}
+      />
+      <PhaseFields id="patterns" rejected={rejected} />
+    </ItemForm>
   );
 }
 
-function TopicForm({ user, path, rejected }: FormProps): Child {
+function TopicForm({ valuesOf, ...props }: ItemForms<Guardrail>): Child {
+  const rejected = valuesOf("topics");
   return (
-    <Card id="topics" title="Block topics">
-      <form method="post" action={path}>
-        <HiddenFields user={user} fields={{ do: "topics" }} />
-        <NameField id="topics-name" rejected={rejected} />
-        <TextField
-          id="topics-list"
-          name="topics"
-          label="Topics"
-          value={rejected?.["topics"] ?? ""}
-          hint="One per line, such as legal advice. Each request is checked by a decisions call, which its key pays."
-        />
-        <SelectField
-          id="topics-failure"
-          name="on_failure"
-          label="If the check fails"
-          options={[
-            ["deny", "Deny the call"],
-            ["allow", "Let the call pass"],
-          ]}
-          value={rejected?.["on_failure"]}
-        />
-        <div class="actions">
-          <button type="submit">Save topics</button>
-        </div>
-      </form>
-    </Card>
+    <ItemForm
+      props={props}
+      kind="topics"
+      title="Block topics"
+      submit="Save topics"
+      name={rejected?.["name"]}
+    >
+      <TextField
+        id="topics-list"
+        name="topics"
+        label="Topics"
+        value={rejected?.["topics"] ?? ""}
+        hint="One per line, such as legal advice. Each request is checked by a decisions call, which its key pays."
+      />
+      <SelectField
+        id="topics-failure"
+        name="on_failure"
+        label="If the check fails"
+        options={[
+          ["deny", "Deny the call"],
+          ["allow", "Let the call pass"],
+        ]}
+        value={rejected?.["on_failure"]}
+      />
+    </ItemForm>
   );
 }
 
-function HookForm({ user, path, rejected }: FormProps): Child {
+function HookForm({ valuesOf, ...props }: ItemForms<Guardrail>): Child {
+  const rejected = valuesOf("hook");
   return (
-    <Card id="hook" title="Send the texts to your server">
-      <form method="post" action={path}>
-        <HiddenFields user={user} fields={{ do: "hook" }} />
-        <NameField id="hook-name" rejected={rejected} />
-        <Field
-          id="hook-url"
-          name="url"
-          type="url"
-          label="URL"
-          value={rejected?.["url"] ?? ""}
-          hint="Gets the texts as a signed POST request, and allows, denies or rewrites them."
-          placeholder="https://example.com/guardrail"
-          maxLength={2_048}
-          isRequired
-        />
-        <Field
-          id="hook-timeout"
-          name="timeout_ms"
-          label="Time limit (ms)"
-          value={rejected?.["timeout_ms"] ?? "2000"}
-          inputMode="numeric"
-          maxLength={5}
-          isRequired
-        />
-        <SelectField
-          id="hook-failure"
-          name="on_failure"
-          label="If it fails or is late"
-          options={[
-            ["deny", "Deny the call"],
-            ["allow", "Let the call pass"],
-          ]}
-          value={rejected?.["on_failure"]}
-        />
-        <PhaseFields id="hook" rejected={rejected} />
-        <div class="actions">
-          <button type="submit">Save hook</button>
-        </div>
-      </form>
-    </Card>
-  );
-}
-
-function NameField({
-  id,
-  rejected,
-}: {
-  readonly id: string;
-  readonly rejected: RejectedForm["form"] | undefined;
-}): Child {
-  return (
-    <Field
-      id={id}
-      name="name"
-      label="Name"
-      value={rejected?.["name"] ?? ""}
-      hint="Lowercase letters, digits, - and _. An existing name is replaced."
-      maxLength={64}
-      isRequired
-    />
+    <ItemForm
+      props={props}
+      kind="hook"
+      title="Send the texts to your server"
+      submit="Save hook"
+      name={rejected?.["name"]}
+    >
+      <Field
+        id="hook-url"
+        name="url"
+        type="url"
+        label="URL"
+        value={rejected?.["url"] ?? ""}
+        hint="Gets the texts as a signed POST request, and allows, denies or rewrites them."
+        placeholder="https://example.com/guardrail"
+        maxLength={2_048}
+        isRequired
+      />
+      <Field
+        id="hook-timeout"
+        name="timeout_ms"
+        label="Time limit (ms)"
+        value={rejected?.["timeout_ms"] ?? "2000"}
+        inputMode="numeric"
+        maxLength={5}
+        isRequired
+      />
+      <SelectField
+        id="hook-failure"
+        name="on_failure"
+        label="If it fails or is late"
+        options={[
+          ["deny", "Deny the call"],
+          ["allow", "Let the call pass"],
+        ]}
+        value={rejected?.["on_failure"]}
+      />
+      <PhaseFields id="hook" rejected={rejected} />
+    </ItemForm>
   );
 }
 
@@ -302,7 +275,7 @@ function PhaseFields({
   rejected,
 }: {
   readonly id: string;
-  readonly rejected: RejectedForm["form"] | undefined;
+  readonly rejected: FormValues | undefined;
 }): Child {
   return (
     <fieldset>
