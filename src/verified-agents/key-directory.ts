@@ -1,23 +1,13 @@
-// The public keys of an agent's operator, from `/.well-known/http-message-signatures-directory`. The request connects only to
-// public addresses, follows no redirect, and is limited in time and size.
+// The public keys of an agent's operator, from `/.well-known/http-message-signatures-directory`.
 
 import { createHash } from "node:crypto";
 import { z } from "zod";
 import { Fault } from "../base/fault.ts";
-import { parseJson } from "../base/json.ts";
 import type { PublicEndpoint, ResolveHost } from "../base/network/public-endpoint.ts";
-import { getPublicUrl } from "../base/network/public-url.ts";
-import { DAY_MS, HOUR_MS, MINUTE_MS } from "../base/time.ts";
+import { createPublishedKeys, getPublicJson, REFETCH_MS } from "../base/network/published-keys.ts";
 
 const DIRECTORY_PATH = "/.well-known/http-message-signatures-directory";
 const MEDIA_TYPE = "application/http-message-signatures-directory+json";
-const TIMEOUT_MS = 5_000;
-const BYTES_MAX = 65_536;
-const FRESH_MS = HOUR_MS;
-/** An unknown key causes at most one request in this time. */
-const REFETCH_MS = MINUTE_MS;
-/** While the directory cannot be read, its last keys count for this long. */
-const STALE_MAX_MS = DAY_MS;
 
 const Directory = z.object({ keys: z.array(z.unknown()).max(100) });
 const Ed25519Key = z.object({
@@ -34,34 +24,16 @@ export interface KeyDirectory {
   readonly findKey: (keyId: string, now: number) => Promise<Ed25519Key | undefined>;
 }
 
-interface CachedKeys {
-  readonly keys: ReadonlyMap<string, Ed25519Key>;
-  readonly fetchedAt: number;
-}
-
 export function createKeyDirectory(endpoint: PublicEndpoint, resolve: ResolveHost): KeyDirectory {
-  let cached: CachedKeys | undefined;
-  let triedAt = Number.NEGATIVE_INFINITY;
-  let inFlight: Promise<void> | undefined;
-
-  async function refresh(now: number): Promise<void> {
-    triedAt = now;
-    const keys = parseDirectory(await fetchDirectory(endpoint, resolve));
-    cached = { keys, fetchedAt: now };
-  }
-
+  const directory = { ...endpoint, url: new URL(DIRECTORY_PATH, endpoint.url) };
+  const keysOf = createPublishedKeys(async () =>
+    parseDirectory(await getPublicJson(directory, MEDIA_TYPE, resolve)),
+  );
   return {
     findKey: async (keyId, now) => {
-      const isFresh = cached !== undefined && Math.abs(now - cached.fetchedAt) < FRESH_MS;
-      const isKnown = isFresh && cached?.keys.has(keyId) === true;
-      if (!isKnown && Math.abs(now - triedAt) >= REFETCH_MS)
-        inFlight ??= refresh(now).finally(() => {
-          inFlight = undefined;
-        });
-      await inFlight?.catch(() => undefined);
-      if (cached === undefined || now - cached.fetchedAt > STALE_MAX_MS)
-        throw unavailable(endpoint);
-      return cached.keys.get(keyId);
+      const keys = await keysOf((all) => all.has(keyId), now);
+      if (keys === undefined) throw unavailable(endpoint);
+      return keys.get(keyId);
     },
   };
 }
@@ -74,8 +46,8 @@ function unavailable({ url }: PublicEndpoint): Fault {
 }
 
 /** Keys by their thumbprint. Keys of other algorithms are left out. */
-function parseDirectory(text: string): ReadonlyMap<string, Ed25519Key> {
-  const { keys } = Directory.parse(parseJson(text));
+function parseDirectory(json: unknown): ReadonlyMap<string, Ed25519Key> {
+  const { keys } = Directory.parse(json);
   return new Map(
     keys.flatMap((key) => {
       const parsed = Ed25519Key.safeParse(key);
@@ -87,17 +59,4 @@ function parseDirectory(text: string): ReadonlyMap<string, Ed25519Key> {
 /** RFC 7638, RFC 8037: the required members in lexicographic order. */
 function thumbprintOf({ crv, kty, x }: Ed25519Key): string {
   return createHash("sha256").update(JSON.stringify({ crv, kty, x })).digest("base64url");
-}
-
-async function fetchDirectory(endpoint: PublicEndpoint, resolve: ResolveHost): Promise<string> {
-  const { status, body } = await getPublicUrl({
-    endpoint: { ...endpoint, url: new URL(DIRECTORY_PATH, endpoint.url) },
-    accept: MEDIA_TYPE,
-    bytesMax: BYTES_MAX,
-    resolve,
-    signal: AbortSignal.timeout(TIMEOUT_MS),
-  });
-  if (status !== 200) throw new Error(`status ${status}`);
-  if (body === undefined) throw new Error("the directory is too large");
-  return body.toString("utf8");
 }
