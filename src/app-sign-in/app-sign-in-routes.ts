@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { Fault, invalid } from "../base/fault.ts";
-import { publicRoute, type Route } from "../http/route.ts";
+import { oneResponse, publicRoute, type Route } from "../http/route.ts";
 import { type ConnectPageDeps, connectPageRoutes } from "./connect-page-routes.ts";
 
 export type AppSignInDeps = ConnectPageDeps;
@@ -48,13 +48,10 @@ function redeemRoute({ db, codes }: AppSignInDeps): Route {
       code_verifier: "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk",
       code_challenge_method: "S256",
     },
-    responses: {
-      200: {
-        description: "The key.",
-        schema: AppKey,
-        example: { key: "pst-rt-…", user_id: "acc_01kah5t3mq7d2c9w4e6r8t0yax" },
-      },
-    },
+    responses: oneResponse("The key.", AppKey, {
+      key: "pst-rt-…",
+      user_id: "acc_01kah5t3mq7d2c9w4e6r8t0yax",
+    }),
     faults: ["invalid_request"],
     run: async ({ body, clientIp, now }) => {
       const { code, code_verifier: codeVerifier, code_challenge_method: method } = body;

@@ -8,7 +8,7 @@ import { LIMIT_WINDOWS } from "../base/money/spend-window.ts";
 import { DecisionButtons } from "../device-login/key-limit.tsx";
 import { NoWorkspace, WorkspaceSelect } from "../device-login/key-workspaces.tsx";
 import { Details } from "../http/pages/components/content.tsx";
-import { Field, TextField } from "../http/pages/components/form.tsx";
+import { Field, PostForm, TextField } from "../http/pages/components/form.tsx";
 import type { PageLayout } from "../http/pages/layout.tsx";
 import type { FormError } from "../http/pages/page-response.ts";
 import type { SessionUser } from "../http/route.ts";
@@ -91,11 +91,15 @@ function Decision({ user, request, workspaces, account, choices, error }: Connec
   const { limit = "", reset = "month", days = DAYS_DEFAULT, models = "" } = choices;
   const isShown = error !== undefined || nanoFromUsd(limit) !== undefined;
   return (
-    <form method="post" action={CONNECT_PATH}>
-      <input type="hidden" name="csrf" value={user.csrf} />
-      <input type="hidden" name="callback_url" value={request.callbackUrl} />
-      <input type="hidden" name="code_challenge" value={request.codeChallenge} />
-      <input type="hidden" name="code_challenge_method" value="S256" />
+    <PostForm
+      user={user}
+      action={CONNECT_PATH}
+      fields={{
+        callback_url: request.callbackUrl,
+        code_challenge: request.codeChallenge,
+        code_challenge_method: "S256",
+      }}
+    >
       {request.state === undefined ? null : (
         <input type="hidden" name="state" value={request.state} />
       )}
@@ -135,7 +139,7 @@ function Decision({ user, request, workspaces, account, choices, error }: Connec
         error={errorAt("models")}
       />
       <DecisionButtons approve="Connect" deny="Cancel" />
-    </form>
+    </PostForm>
   );
 }
 

@@ -5,6 +5,7 @@ import type { Child } from "hono/jsx";
 import type { Role } from "../accounts/members.ts";
 import { formatAge, formatUsd, pluralize } from "../base/text/format.ts";
 import { WorkspaceName } from "../http/pages/components/content.tsx";
+import { PostForm } from "../http/pages/components/form.tsx";
 import type { PageLayout } from "../http/pages/layout.tsx";
 import type { SessionUser } from "../http/route.ts";
 import { describeScopes, grantedScopes } from "../http/scopes.ts";
@@ -176,11 +177,10 @@ export function codePage({ user, waiting, error, now }: CodePageProps): ClaimPag
       <>
         <h1>Enter the code</h1>
         <p class="intro">Your agent shows a six-digit code that identifies its claim.</p>
-        <form method="post" action="/claim/code">
-          <input type="hidden" name="csrf" value={user.csrf} />
+        <PostForm user={user} action="/claim/code">
           <CodeField label="Six-digit code" error={error?.message} />
           <button type="submit">Continue</button>
-        </form>
+        </PostForm>
         <WaitingClaims waiting={waiting} email={user.email} now={now} />
       </>
     ),

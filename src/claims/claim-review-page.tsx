@@ -6,6 +6,7 @@ import type { Child } from "hono/jsx";
 import type { Nano } from "../base/money/money.ts";
 import { formatAge, formatDuration, formatUsd, pluralize } from "../base/text/format.ts";
 import { Tag, WorkspaceName } from "../http/pages/components/content.tsx";
+import { PostForm } from "../http/pages/components/form.tsx";
 import type { PageLayout } from "../http/pages/layout.tsx";
 import type { SessionUser } from "../http/route.ts";
 import { describeScopes, grantedScopes } from "../http/scopes.ts";
@@ -46,9 +47,7 @@ export function reviewPage(props: ReviewPageProps): PageLayout {
     main: (
       <>
         {isJoining ? <JoinHead {...props} /> : <TakeOverHead {...props} />}
-        <form method="post" action="/claim">
-          <input type="hidden" name="csrf" value={props.user.csrf} />
-          <input type="hidden" name="attempt" value={props.attempt.id} />
+        <PostForm user={props.user} action="/claim" fields={{ attempt: props.attempt.id }}>
           {isJoining ? null : <ShownState {...props} />}
           <CodeComparison {...props} />
           {isJoining ? <JoinFacts {...props} /> : <TakeOverFacts {...props} />}
@@ -61,7 +60,7 @@ export function reviewPage(props: ReviewPageProps): PageLayout {
               Decline
             </button>
           </div>
-        </form>
+        </PostForm>
       </>
     ),
     footer: (

@@ -7,10 +7,11 @@ import { CLAIM_STEP, Fault, type NextStep, READ_OWN_KEY_STEP } from "../base/fau
 import { networksOf } from "../http/request/client-ip.ts";
 import {
   type AuthenticatedKey,
-  type RouteResponse,
   keyRoute,
   keyWriteRoute,
+  oneResponse,
   type Route,
+  type RouteResponse,
 } from "../http/route.ts";
 import { NextStepSchema, timestamp } from "../http/schemas.ts";
 import type { Db } from "../store/db.ts";
@@ -92,23 +93,21 @@ function startRoute({ claims, baseUrl, vendor, isSignInDisabled = false }: Claim
     dialect: "oauth",
     body: ClaimStart,
     requestExample: { email: "human@example.com" },
-    responses: {
-      200: {
-        description: "The claim attempt. Its link and code expire after 15 minutes.",
-        schema: ClaimAttemptRecord,
-        example: attemptRecord(
-          {
-            id: "claim_01kah5t3mq7d2c9w4e6r8t0yax",
-            token: "7QmT2VxZ8RkL4NcW9BdF6HjP3SgY5TaE1UoI0KvXw2M",
-            userCode: "402817",
-            expiresAt: Date.parse("2026-11-21T09:45:00Z"),
-            intervalMs: 5_000,
-          },
-          Date.parse("2026-11-21T09:30:00Z"),
-          baseUrl,
-        ),
-      },
-    },
+    responses: oneResponse(
+      "The claim attempt. Its link and code expire after 15 minutes.",
+      ClaimAttemptRecord,
+      attemptRecord(
+        {
+          id: "claim_01kah5t3mq7d2c9w4e6r8t0yax",
+          token: "7QmT2VxZ8RkL4NcW9BdF6HjP3SgY5TaE1UoI0KvXw2M",
+          userCode: "402817",
+          expiresAt: Date.parse("2026-11-21T09:45:00Z"),
+          intervalMs: 5_000,
+        },
+        Date.parse("2026-11-21T09:30:00Z"),
+        baseUrl,
+      ),
+    ),
     faults: ["rate_limited", "provider_not_configured"],
     run: async (tx, { body, caller, clientIp, now }) => {
       if (isSignInDisabled) throw signInDisabledFault();
@@ -147,16 +146,10 @@ function tokenRoute({ db, claims, vendor }: ClaimRouteDeps): Route {
     bodyType: "form",
     body: TokenRequest,
     requestExample: { grant_type: grantType },
-    responses: {
-      200: {
-        description: "The human has claimed the account or joined it.",
-        schema: ClaimedRecord,
-        example: {
-          status: "claimed",
-          account: { ...ACCOUNT_EXAMPLE, claimed_at: "2026-11-21T09:34:00.000Z" },
-        },
-      },
-    },
+    responses: oneResponse("The human has claimed the account or joined it.", ClaimedRecord, {
+      status: "claimed",
+      account: { ...ACCOUNT_EXAMPLE, claimed_at: "2026-11-21T09:34:00.000Z" },
+    }),
     faults: ["invalid_request"],
     run: async ({ body, caller, now }) => {
       if (isOmitted(body.grant_type))

@@ -2,8 +2,8 @@
 // Confirmation of actions that cannot be undone, without scripts: a link reloads the page with a confirmation form in it.
 
 import type { Child } from "hono/jsx";
+import { PostForm } from "../http/pages/components/form.tsx";
 import type { SessionUser } from "../http/route.ts";
-import { HiddenFields } from "./console-layout.tsx";
 
 /** A page has at most one confirmation. */
 export const CONFIRM_ID = "confirmation";
@@ -37,8 +37,7 @@ interface ConfirmProps {
 export function Confirm(props: ConfirmProps): Child {
   const { user, action, fields, confirmLabel, cancelHref, children } = props;
   return (
-    <form id={CONFIRM_ID} class="confirm" method="post" action={action}>
-      <HiddenFields user={user} fields={fields} />
+    <PostForm id={CONFIRM_ID} class="confirm" user={user} action={action} fields={fields}>
       <p class="notice danger" role="status">
         {children}
       </p>
@@ -50,7 +49,7 @@ export function Confirm(props: ConfirmProps): Child {
           Cancel
         </a>
       </div>
-    </form>
+    </PostForm>
   );
 }
 

@@ -4,6 +4,7 @@
 import type { Child } from "hono/jsx";
 import { type Permission, hasPermission } from "../accounts/members.ts";
 import type { Crumb, NavGroup } from "../http/pages/app-frame.tsx";
+import { HiddenFields, PostForm } from "../http/pages/components/form.tsx";
 import { InTimeZone } from "../http/pages/components/local-time.tsx";
 import type { PageLayout } from "../http/pages/layout.tsx";
 import type { SessionUser } from "../http/route.ts";
@@ -127,7 +128,7 @@ function TimeZoneProposal({ user, workspace }: ConsolePageOptions): Child {
       data-propose-time-zone
       hidden
     >
-      <HiddenFields user={user} fields={{}} />
+      <HiddenFields fields={{ csrf: user.csrf }} />
       <span>Times are in UTC. You can change this in Settings.</span>
       <span>
         <button type="submit" name="time_zone" class="small">
@@ -224,32 +225,13 @@ function WorkspaceSwitcher({ workspace }: { readonly workspace: WorkspaceContext
 
 export function SignedInFooter({ user }: { readonly user: SessionUser }): Child {
   return (
-    <form method="post" action="/signout">
-      <input type="hidden" name="csrf" value={user.csrf} />
+    <PostForm user={user} action="/signout">
       <p>
         Signed in as {user.email}. <a href="/sessions">Your sessions</a> ·{" "}
         <button type="submit" class="plain">
           Sign out
         </button>
       </p>
-    </form>
-  );
-}
-
-/** The hidden fields of a form, with the CSRF token. */
-export function HiddenFields({
-  user,
-  fields,
-}: {
-  readonly user: SessionUser;
-  readonly fields: Readonly<Record<string, string>>;
-}): Child {
-  return (
-    <>
-      <input type="hidden" name="csrf" value={user.csrf} />
-      {Object.entries(fields).map(([name, value]) => (
-        <input type="hidden" name={name} value={value} />
-      ))}
-    </>
+    </PostForm>
   );
 }

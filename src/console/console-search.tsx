@@ -14,7 +14,7 @@ import { withQuery } from "./confirm.tsx";
 import { consolePage, navGroups, searchPath, workspacePath } from "./console-layout.tsx";
 import type { ConsoleReadDeps, WorkspaceContext } from "./require-access.ts";
 import { keyName } from "./usage/read-usage.ts";
-import { AccountPath, workspacePage } from "./workspace-routes.ts";
+import { workspacePage } from "./workspace-routes.ts";
 
 export interface SearchDeps extends ConsoleReadDeps {
   /** The ids of the models that this gateway can call now. */
@@ -35,7 +35,6 @@ export function searchRoute(deps: SearchDeps): Route {
     path: "/console/{account}/search",
     id: "searchWorkspace",
     summary: "Search pages, models and keys",
-    params: AccountPath,
     query: z.object({ q: z.string().max(QUERY_MAX).default("") }),
     permission: "keys.read",
     run: async ({ view: { user, workspace }, query, headers, now }) => {

@@ -9,6 +9,7 @@ import {
   type Role,
 } from "../accounts/members.ts";
 import type { NavLink } from "../http/pages/layout.tsx";
+import type { SessionUser } from "../http/route.ts";
 import type { Db } from "../store/db.ts";
 
 /** The workspace of a page, and the role of the signed-in person in it. */
@@ -24,6 +25,12 @@ export interface WorkspaceContext {
   readonly operatorLinks: readonly NavLink[];
   /** All workspaces of the person, for the switcher. */
   readonly memberships: readonly Membership[];
+}
+
+/** What every page of a workspace shows. */
+export interface WorkspaceView {
+  readonly user: SessionUser;
+  readonly workspace: WorkspaceContext;
 }
 
 export interface ConsoleReadDeps {

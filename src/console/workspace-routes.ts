@@ -16,18 +16,18 @@ import {
 } from "../http/pages/page-routes.ts";
 import type { Route, RouteInput, SessionUser } from "../http/route.ts";
 import type { Tx } from "../store/db.ts";
-import { type ConsoleReadDeps, requireAccess, type WorkspaceContext } from "./require-access.ts";
+import { type ConsoleReadDeps, requireAccess, type WorkspaceView } from "./require-access.ts";
 import { workspaceErrorPage } from "./workspace-error-page.tsx";
 
 export const CONSOLE_PAGE = { tag: "Console", faults: ["not_found", "forbidden"] } as const;
 
+/** The parameters of a page or form that names no others. */
 export const AccountPath = z.object({ account: z.string() });
 type AccountPath = z.infer<typeof AccountPath>;
 
-/** What every page of a workspace shows. */
-export interface WorkspaceView {
-  readonly user: SessionUser;
-  readonly workspace: WorkspaceContext;
+function docOf<P>() {
+  // Safe because P is AccountPath where a page or form names no parameters.
+  return { ...CONSOLE_PAGE, params: AccountPath as unknown as z.ZodType<P> };
 }
 
 type WorkspaceInput<P, Q, B> = RouteInput<P, Q, B, SessionUser> & {
@@ -36,19 +36,18 @@ type WorkspaceInput<P, Q, B> = RouteInput<P, Q, B, SessionUser> & {
 };
 
 interface WorkspacePageSpec<P, Q> extends Omit<PageSpec<P, Q, SessionUser>, "tag" | "run"> {
-  readonly params: z.ZodType<P>;
   readonly permission: Permission;
   readonly run: (
     input: WorkspaceInput<P, Q, undefined>,
   ) => Promise<PageLayout | Response> | PageLayout | Response;
 }
 
-export function workspacePage<P extends AccountPath, Q = undefined>(
+export function workspacePage<P extends AccountPath = AccountPath, Q = undefined>(
   deps: ConsoleReadDeps,
   { permission, run, ...spec }: WorkspacePageSpec<P, Q>,
 ): Route {
   return pageRoute<P, Q>({
-    ...CONSOLE_PAGE,
+    ...docOf<P>(),
     ...spec,
     run: async (input) => {
       try {
@@ -67,7 +66,6 @@ interface WorkspaceFormSpec<P, B, V, R> extends Omit<
   FormSpec<P, B, SessionUser>,
   "tag" | "run" | "rejected"
 > {
-  readonly params: z.ZodType<P>;
   readonly permission: Permission | ((body: B) => Permission);
   /** Runs before the transaction, such as a check at a provider. `write` gets its result. */
   readonly prepare?: (input: FormInput<P, B>) => V | Promise<V>;
@@ -84,12 +82,12 @@ interface WorkspaceFormSpec<P, B, V, R> extends Omit<
   ) => PageLayout | Promise<PageLayout>;
 }
 
-export function workspaceForm<P extends AccountPath, B, V = void, R = unknown>(
+export function workspaceForm<B, P extends AccountPath = AccountPath, V = void, R = unknown>(
   deps: ConsoleReadDeps,
   { permission, prepare, write, done, rejected, ...spec }: WorkspaceFormSpec<P, B, V, R>,
 ): Route {
   return formRoute<P, B>({
-    ...CONSOLE_PAGE,
+    ...docOf<P>(),
     ...spec,
     run: async (sent) => {
       try {

@@ -6,7 +6,13 @@ import { z } from "zod";
 import { Fault } from "../base/fault.ts";
 import { matchesEtag } from "../http/etag.ts";
 import { networksOf } from "../http/request/client-ip.ts";
-import { keyRoute, publicRoute, type Route, type RouteResponse } from "../http/route.ts";
+import {
+  keyRoute,
+  oneResponse,
+  publicRoute,
+  type Route,
+  type RouteResponse,
+} from "../http/route.ts";
 import type { Db } from "../store/db.ts";
 import {
   type DeviceLogins,
@@ -90,20 +96,14 @@ function authorizationRoute({
     bodyType: "form",
     body: DeviceAuthorizationRequest,
     requestExample: { surface: "claude_code" },
-    responses: {
-      200: {
-        description: "The codes. They expire after ten minutes.",
-        schema: DeviceAuthorization,
-        example: {
-          device_code: "7QmT2VxZ8RkL4NcW9BdF6HjP3SgY5TaE1UoI0KvXw2M",
-          user_code: "WDJB-MJHT",
-          verification_uri: `${baseUrl}${DEVICE_PATH}`,
-          verification_uri_complete: `${baseUrl}${DEVICE_PATH}?user_code=WDJB-MJHT`,
-          expires_in: LIFETIME_MS / 1_000,
-          interval: INTERVAL_MS / 1_000,
-        },
-      },
-    },
+    responses: oneResponse("The codes. They expire after ten minutes.", DeviceAuthorization, {
+      device_code: "7QmT2VxZ8RkL4NcW9BdF6HjP3SgY5TaE1UoI0KvXw2M",
+      user_code: "WDJB-MJHT",
+      verification_uri: `${baseUrl}${DEVICE_PATH}`,
+      verification_uri_complete: `${baseUrl}${DEVICE_PATH}?user_code=WDJB-MJHT`,
+      expires_in: LIFETIME_MS / 1_000,
+      interval: INTERVAL_MS / 1_000,
+    }),
     faults: ["rate_limited", "provider_not_configured"],
     run: async ({ body, headers, clientIp, now }) => {
       if (isSignInDisabled) throw signInDisabledFault();

@@ -4,6 +4,7 @@
 import type { Child } from "hono/jsx";
 import type { Membership } from "../accounts/members.ts";
 import { Details } from "../http/pages/components/content.tsx";
+import { PostForm } from "../http/pages/components/form.tsx";
 import type { PageLayout } from "../http/pages/layout.tsx";
 import type { FormError } from "../http/pages/page-response.ts";
 import type { SessionUser } from "../http/route.ts";
@@ -27,9 +28,7 @@ export function codeEntryPage({ user, userCode, error }: CodePageProps): PageLay
     <>
       <h1>Sign in on a device</h1>
       <p class="intro">Enter the code that the program shows. You are signed in as {user.email}.</p>
-      <form method="post" action={DEVICE_PATH}>
-        <input type="hidden" name="csrf" value={user.csrf} />
-        <input type="hidden" name="do" value="find" />
+      <PostForm user={user} action={DEVICE_PATH} fields={{ do: "find" }}>
         <label for="user_code">Code</label>
         <input
           id="user_code"
@@ -51,7 +50,7 @@ export function codeEntryPage({ user, userCode, error }: CodePageProps): PageLay
           </p>
         ) : null}
         <button type="submit">Continue</button>
-      </form>
+      </PostForm>
     </>,
   );
 }
@@ -117,13 +116,11 @@ function NetworkOf({ login, network }: Pick<ConsentPageProps, "login" | "network
 
 function Decision({ user, userCode, workspaces, values = {}, error }: ConsentPageProps): Child {
   return (
-    <form method="post" action={DEVICE_PATH}>
-      <input type="hidden" name="csrf" value={user.csrf} />
-      <input type="hidden" name="user_code" value={userCode} />
+    <PostForm user={user} action={DEVICE_PATH} fields={{ user_code: userCode }}>
       <WorkspaceSelect workspaces={workspaces} selected={values.account} />
       <KeyLimitFields values={values} error={error} />
       <DecisionButtons approve="Sign in" deny="Do not sign in" />
-    </form>
+    </PostForm>
   );
 }
 

@@ -3,6 +3,7 @@
 
 import type { Child } from "hono/jsx";
 import { formatDateTime, pluralize } from "../base/text/format.ts";
+import { PostForm } from "../http/pages/components/form.tsx";
 import type { PageLayout } from "../http/pages/layout.tsx";
 import type { SessionUser } from "../http/route.ts";
 import type { EmailMessage } from "./email-message.ts";
@@ -36,8 +37,7 @@ export function emailSettingsPage({
         {isSmtpSet ? null : (
           <p class="notice warn">This gateway sends no emails: its operator has not set it up.</p>
         )}
-        <form method="post" action="/emails">
-          <input type="hidden" name="csrf" value={user.csrf} />
+        <PostForm user={user} action="/emails" submit="Save">
           <fieldset>
             <legend>Send an email to {user.email} when</legend>
             {categories.map(([name, label]) => (
@@ -47,10 +47,7 @@ export function emailSettingsPage({
               </div>
             ))}
           </fieldset>
-          <div class="actions">
-            <button type="submit">Save</button>
-          </div>
-        </form>
+        </PostForm>
         <p class="hint">
           Owners and admins of a workspace get all of these, members with the role billing those
           about money.

@@ -12,6 +12,7 @@ import {
 } from "../device-login/key-limit.tsx";
 import { NoWorkspace, WorkspaceSelect } from "../device-login/key-workspaces.tsx";
 import { Details } from "../http/pages/components/content.tsx";
+import { PostForm } from "../http/pages/components/form.tsx";
 import type { PageLayout } from "../http/pages/layout.tsx";
 import type { FormError } from "../http/pages/page-response.ts";
 import type { SessionUser } from "../http/route.ts";
@@ -88,13 +89,11 @@ function Target({ redirectUri }: { readonly redirectUri: string }): Child {
 
 function Decision({ user, sealed, workspaces, values = {}, error }: ConsentPageProps): Child {
   return (
-    <form method="post" action={AUTHORIZE_PATH}>
-      <input type="hidden" name="csrf" value={user.csrf} />
-      <input type="hidden" name="request" value={sealed} />
+    <PostForm user={user} action={AUTHORIZE_PATH} fields={{ request: sealed }}>
       <WorkspaceSelect workspaces={workspaces} selected={values.account} />
       <KeyLimitFields values={values} error={error} />
       <DecisionButtons approve="Connect" deny="Cancel" />
-    </form>
+    </PostForm>
   );
 }
 

@@ -5,7 +5,7 @@ import { Fault } from "../base/fault.ts";
 import { MINUTE_MS } from "../base/time.ts";
 import { KEY_LIFETIME_MS } from "../device-login/device-login.ts";
 import { networksOf } from "../http/request/client-ip.ts";
-import { publicRoute, type Route, type RouteResponse } from "../http/route.ts";
+import { oneResponse, publicRoute, type Route, type RouteResponse } from "../http/route.ts";
 import { MCP_SIGN_IN_SCOPES } from "../http/scopes.ts";
 import type { Redemption } from "./authorization-codes.ts";
 import { type AuthorizePageDeps, authorizePageRoutes, countUp } from "./authorize-page-routes.ts";
@@ -85,17 +85,16 @@ function registerRoute({ db, clients }: McpSignInDeps): Route {
     dialect: "oauth",
     body: Registration,
     requestExample: { client_name: "Editor", redirect_uris: ["http://127.0.0.1/callback"] },
-    responses: {
-      201: {
-        description: "The client.",
-        schema: RegisteredClient,
-        example: clientRecord({
-          id: CLIENT_EXAMPLE,
-          name: "Editor",
-          redirectUris: ["http://127.0.0.1/callback"],
-        }),
-      },
-    },
+    responses: oneResponse(
+      "The client.",
+      RegisteredClient,
+      clientRecord({
+        id: CLIENT_EXAMPLE,
+        name: "Editor",
+        redirectUris: ["http://127.0.0.1/callback"],
+      }),
+      201,
+    ),
     faults: ["invalid_request", "rate_limited"],
     run: async ({ body, clientIp, now }) => {
       const { client_name: name, redirect_uris: uris } = body;
@@ -161,18 +160,12 @@ function tokenRoute({ db, codes, baseUrl }: McpSignInDeps): Route {
       redirect_uri: "http://127.0.0.1:52100/callback",
       code_verifier: "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk",
     },
-    responses: {
-      200: {
-        description: "The key. It is shown once.",
-        schema: Token,
-        example: {
-          access_token: "pst-rt-…",
-          token_type: "Bearer",
-          expires_in: KEY_LIFETIME_MS / 1_000,
-          scope: MCP_SIGN_IN_SCOPES.join(" "),
-        },
-      },
-    },
+    responses: oneResponse("The key. It is shown once.", Token, {
+      access_token: "pst-rt-…",
+      token_type: "Bearer",
+      expires_in: KEY_LIFETIME_MS / 1_000,
+      scope: MCP_SIGN_IN_SCOPES.join(" "),
+    }),
     faults: ["invalid_request"],
     run: async ({ body, clientIp, now }) => {
       const read = readTokenRequest(body, baseUrl);

@@ -4,7 +4,7 @@
 import type { Child } from "hono/jsx";
 import { type SentForm, SIGN_IN_PATH } from "../http/guards/session-guard.ts";
 import { Details } from "../http/pages/components/content.tsx";
-import { Field } from "../http/pages/components/form.tsx";
+import { Field, PostForm } from "../http/pages/components/form.tsx";
 import type { PageLayout } from "../http/pages/layout.tsx";
 import type { SessionUser } from "../http/route.ts";
 import type { SessionRecord } from "./sessions.ts";
@@ -33,9 +33,7 @@ export function signInPage({
     main: (
       <>
         <h1>Sign in</h1>
-        <form method="post" action={SIGN_IN_PATH}>
-          {user === undefined ? null : <input type="hidden" name="csrf" value={user.csrf} />}
-          <input type="hidden" name="return_to" value={returnTo} />
+        <PostForm user={user} action={SIGN_IN_PATH} fields={{ return_to: returnTo }}>
           <Field
             id="email"
             name="email"
@@ -55,7 +53,7 @@ export function signInPage({
               </a>
             )}
           </div>
-        </form>
+        </PostForm>
       </>
     ),
   };
@@ -125,10 +123,9 @@ export function signedOutPage(user: SessionUser | undefined): PageLayout {
         <>
           <h1>Sign out?</h1>
           <p>You are signed in as {user.email}.</p>
-          <form method="post" action="/signout">
-            <input type="hidden" name="csrf" value={user.csrf} />
+          <PostForm user={user} action="/signout">
             <button type="submit">Sign out</button>
-          </form>
+          </PostForm>
         </>
       ),
   };
@@ -158,18 +155,14 @@ export function keptFormPage(user: SessionUser, { path, fields }: SentForm): Pag
             ...typed.map(([name, value]) => [name.replaceAll("_", " "), value] as const),
           ]}
         />
-        <form method="post" action={path}>
-          <input type="hidden" name="csrf" value={user.csrf} />
-          {Object.entries(fields).map(([name, value]) => (
-            <input type="hidden" name={name} value={value} />
-          ))}
+        <PostForm user={user} action={path} fields={fields}>
           <div class="actions">
             <button type="submit">Send again</button>
             <a class="button secondary" href="/console">
               Cancel
             </a>
           </div>
-        </form>
+        </PostForm>
       </>
     ),
   };
@@ -194,12 +187,11 @@ export function sessionsPage(
           <SessionCard user={user} session={session} />
         ))}
         {sessions.length < 2 ? null : (
-          <form method="post" action="/sessions">
-            <input type="hidden" name="csrf" value={user.csrf} />
+          <PostForm user={user} action="/sessions">
             <button type="submit" name="session" value="others" class="danger">
               End all other sessions
             </button>
-          </form>
+          </PostForm>
         )}
       </>
     ),
@@ -233,8 +225,7 @@ function SessionCard({ user, session }: SessionCardProps): Child {
         Since <Timestamp at={session.createdAt} />, last used <Timestamp at={session.seenAt} />,
         network {session.network}
       </p>
-      <form method="post" action="/sessions">
-        <input type="hidden" name="csrf" value={user.csrf} />
+      <PostForm user={user} action="/sessions">
         <button
           type="submit"
           name="session"
@@ -244,7 +235,7 @@ function SessionCard({ user, session }: SessionCardProps): Child {
         >
           {isCurrent ? "Sign out" : "End session"}
         </button>
-      </form>
+      </PostForm>
     </section>
   );
 }

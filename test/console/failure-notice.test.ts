@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { failureCause } from "../../src/console/logs/failure-notice.tsx";
+import { failureCause } from "../../src/console/logs/call-page.tsx";
 import type { Outcome } from "../../src/usage/usage.ts";
 
 const cause = (outcome: Outcome, statuses: readonly number[], byok = false): string =>

@@ -33,7 +33,6 @@ function listRoute(deps: AgentSessionPageDeps): Route {
     path: PATH,
     id: "showWorkspaceAgentSessions",
     summary: "Show the sessions of agents",
-    params: AccountPath,
     query: z.object({ cursor: z.string().max(100).optional() }),
     permission: "usage.read",
     run: async ({ view, account, query: { cursor } }) => {

@@ -22,20 +22,17 @@ import {
 import { RelativeTime } from "../../http/pages/components/local-time.tsx";
 import { OlderLink, Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
-import type { SessionUser } from "../../http/route.ts";
 import type { AgentUsage } from "../../usage/session-usage.ts";
 import { Confirm, ConfirmLink, withQuery } from "../confirm.tsx";
 import { consolePage, workspacePath } from "../console-layout.tsx";
 import { DoneNotice } from "../done-notice.tsx";
-import type { WorkspaceContext } from "../require-access.ts";
+import type { WorkspaceView } from "../require-access.ts";
 
 const PAGE = "/agent-sessions";
 /** Deeper agents are shown at this depth. */
 const DEPTH_MAX = 5;
 
-export interface SessionsPageProps {
-  readonly user: SessionUser;
-  readonly workspace: WorkspaceContext;
+export interface SessionsPageProps extends WorkspaceView {
   readonly sessions: readonly SessionView[];
   readonly next: string | null;
 }
@@ -102,9 +99,7 @@ function StatusTag({ isStopped }: { readonly isStopped: boolean }): Child {
   return isStopped ? <Tag tone="danger">Stopped</Tag> : <Tag tone="good">Active</Tag>;
 }
 
-export interface SessionPageProps {
-  readonly user: SessionUser;
-  readonly workspace: WorkspaceContext;
+export interface SessionPageProps extends WorkspaceView {
   readonly details: SessionDetails;
   readonly ask: string | undefined;
   readonly done: string | undefined;

@@ -3,6 +3,7 @@
 import { z } from "zod";
 import { listMembers } from "../../accounts/members.ts";
 import { publicActor, toAuditEntryRecord, toOwnAuditRecord } from "../../activity/audit-record.ts";
+import { countQueued, findStream, STREAM_KINDS } from "../../activity/audit-stream-rows.ts";
 import {
   AUDIT_ACTIONS,
   type AuditAction,
@@ -15,11 +16,18 @@ import type { Route } from "../../http/route.ts";
 import { cursorSchema } from "../../http/schemas.ts";
 import { readEntryNames } from "../../keys/actor-names.ts";
 import { listKeysFrom } from "../../keys/keys.ts";
-import type { ConsoleReadDeps } from "../require-access.ts";
+import {
+  type AuditStreamDeps,
+  changeAuditStream,
+  removeAuditStream,
+} from "../../webhooks/audit-streams.ts";
+import { donePath, DoneQuery } from "../done-notice.tsx";
+import type { ConsoleReadDeps, WorkspaceView } from "../require-access.ts";
 import { keyName } from "../usage/read-usage.ts";
-import { AccountPath, workspacePage, type WorkspaceView } from "../workspace-routes.ts";
+import { workspaceForm, workspacePage } from "../workspace-routes.ts";
 import { type ActorOption, AUDIT_ENTRIES_PER_PAGE, auditPage } from "./audit-page.tsx";
-import { type AuditStreamPageDeps, auditStreamRoutes } from "./audit-stream-page-routes.ts";
+import { AuditStreamForm } from "./audit-stream-form.ts";
+import { auditStreamPage, auditStreamPath, type StreamStatus } from "./audit-stream-page.tsx";
 
 const ACTORS_OFFERED_MAX = 50;
 
@@ -55,7 +63,6 @@ function jsonExportRoute(deps: ConsoleReadDeps): Route {
     path: "/console/{account}/audit.jsonl",
     id: "exportWorkspaceAuditJson",
     summary: "Export the audit log of a workspace as newline-delimited JSON",
-    params: AccountPath,
     query: AuditQuery,
     responses: { 200: { description: "The entries.", contentType: "application/x-ndjson" } },
     permission: "audit.read",
@@ -73,7 +80,6 @@ function exportRoute(deps: ConsoleReadDeps): Route {
     path: "/console/{account}/audit.csv",
     id: "exportWorkspaceAudit",
     summary: "Export the audit log of a workspace as CSV",
-    params: AccountPath,
     query: AuditQuery,
     responses: { 200: { description: "The entries of the page.", contentType: "text/csv" } },
     permission: "audit.read",
@@ -104,7 +110,6 @@ function auditRoute(deps: ConsoleReadDeps): Route {
     path: "/console/{account}/audit",
     id: "showWorkspaceAudit",
     summary: "Show the audit log of a workspace",
-    params: AccountPath,
     query: AuditQuery,
     permission: "audit.read",
     run: async ({ view, account, query, now }) => {
@@ -136,4 +141,54 @@ async function readActors(
     ...members.map(({ personId, email }) => ({ value: personId, label: email })),
     ...keys.map((key) => ({ value: key.id, label: `Key ${keyName(key)}` })),
   ];
+}
+
+// The routes of the page of the audit log's stream.
+
+interface AuditStreamPageDeps extends ConsoleReadDeps {
+  readonly auditStreams: AuditStreamDeps;
+}
+
+function auditStreamRoutes(deps: AuditStreamPageDeps): readonly Route[] {
+  return [showRoute(deps), changeRoute(deps)];
+}
+
+function showRoute(deps: AuditStreamPageDeps): Route {
+  return workspacePage(deps, {
+    path: "/console/{account}/audit/stream",
+    id: "showAuditStream",
+    summary: "Show the stream of the audit log",
+    query: z.object({ ask: z.literal("remove").optional(), ...DoneQuery }),
+    permission: "audit.read",
+    run: async ({ view, account, query: { ask, done } }) =>
+      auditStreamPage({ ...view, status: await readStatus(deps, account), ask, done }),
+  });
+}
+
+async function readStatus({ db }: ConsoleReadDeps, account: string): Promise<StreamStatus> {
+  const [stream, queued] = await Promise.all([findStream(db, account), countQueued(db, account)]);
+  return { stream, queued };
+}
+
+function changeRoute(deps: AuditStreamPageDeps): Route {
+  return workspaceForm(deps, {
+    path: "/console/{account}/audit/stream",
+    id: "changeAuditStream",
+    summary: "Set up or remove the stream of the audit log",
+    body: AuditStreamForm,
+    requestExample: { do: "save", kind: STREAM_KINDS[0], url: "https://example.com/audit" },
+    permission: "audit.stream",
+    write: async (tx, { act, body }) => {
+      if (body.do === "remove") return await removeAuditStream(tx, act);
+      const { kind, url, header_name: headerName, header_value: headerValue } = body;
+      await changeAuditStream(tx, act, { kind, url, headerName, headerValue }, deps.auditStreams);
+    },
+    done: ({ account, body }) => donePath(auditStreamPath(account), body.do),
+    rejected: async ({ view, account, body: values }, error) =>
+      auditStreamPage({
+        ...view,
+        status: await readStatus(deps, account),
+        rejected: { values, error },
+      }),
+  });
 }

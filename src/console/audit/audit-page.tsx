@@ -11,11 +11,10 @@ import { FilterSelect } from "../../http/pages/components/form.tsx";
 import { DateTime, useTimeZone } from "../../http/pages/components/local-time.tsx";
 import { OlderLink, Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
-import type { SessionUser } from "../../http/route.ts";
 import type { ActorNames } from "../../keys/actor-names.ts";
 import { withQuery } from "../confirm.tsx";
 import { consolePage, workspacePath } from "../console-layout.tsx";
-import type { WorkspaceContext } from "../require-access.ts";
+import type { WorkspaceView } from "../require-access.ts";
 
 export const AUDIT_ENTRIES_PER_PAGE = 50;
 
@@ -24,9 +23,7 @@ export interface ActorOption {
   readonly label: string;
 }
 
-export interface AuditPageProps {
-  readonly user: SessionUser;
-  readonly workspace: WorkspaceContext;
+export interface AuditPageProps extends WorkspaceView {
   readonly entries: Page<AuditEntry>;
   readonly filter: AuditFilter;
   readonly actors: readonly ActorOption[];

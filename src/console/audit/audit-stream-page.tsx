@@ -5,15 +5,14 @@ import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
 import { type AuditStream, QUEUE_DAYS } from "../../activity/audit-stream-rows.ts";
 import { Card, Details, Notice } from "../../http/pages/components/content.tsx";
-import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
+import { ErrorMessage, Field, PostForm } from "../../http/pages/components/form.tsx";
 import { DateTime } from "../../http/pages/components/local-time.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { FormError } from "../../http/pages/page-response.ts";
-import type { SessionUser } from "../../http/route.ts";
 import { Confirm, ConfirmLink, withQuery } from "../confirm.tsx";
-import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
+import { consolePage, workspacePath } from "../console-layout.tsx";
 import { DoneNotice } from "../done-notice.tsx";
-import type { WorkspaceContext } from "../require-access.ts";
+import type { WorkspaceView } from "../require-access.ts";
 import type { AuditStreamForm } from "./audit-stream-form.ts";
 
 export interface StreamStatus {
@@ -22,9 +21,7 @@ export interface StreamStatus {
   readonly queued: number;
 }
 
-export interface AuditStreamPageProps {
-  readonly user: SessionUser;
-  readonly workspace: WorkspaceContext;
+export interface AuditStreamPageProps extends WorkspaceView {
   readonly status: StreamStatus;
   readonly ask?: "remove" | undefined;
   readonly done?: string | undefined;
@@ -129,8 +126,12 @@ function DestinationCard(props: AuditStreamPageProps): Child {
     rejected?.error.field === field ? rejected.error.message : undefined;
   return (
     <Card id="destination" title="Destination">
-      <form method="post" action={auditStreamPath(workspace.accountId)}>
-        <HiddenFields user={user} fields={{ do: "save" }} />
+      <PostForm
+        user={user}
+        action={auditStreamPath(workspace.accountId)}
+        fields={{ do: "save" }}
+        submit="Save stream"
+      >
         <div class="field">
           <label for="kind">Format</label>
           <select id="kind" name="kind">
@@ -174,10 +175,7 @@ function DestinationCard(props: AuditStreamPageProps): Child {
               : "Stored encrypted. Leave it empty to keep it; another URL or header needs its own."
           }
         />
-        <div class="actions">
-          <button type="submit">Save stream</button>
-        </div>
-      </form>
+      </PostForm>
     </Card>
   );
 }

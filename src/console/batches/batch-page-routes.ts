@@ -29,7 +29,6 @@ function listRoute(deps: BatchPageDeps): Route {
     path: PATH,
     id: "showWorkspaceBatches",
     summary: "Show the batches of a workspace",
-    params: AccountPath,
     query: z.object({
       ...DoneQuery,
       cursor: z.string().max(200).optional(),

@@ -9,17 +9,14 @@ import { Card, EmptyState, Tag } from "../../http/pages/components/content.tsx";
 import { RelativeTime } from "../../http/pages/components/local-time.tsx";
 import { OlderLink, Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
-import type { SessionUser } from "../../http/route.ts";
 import { Confirm, ConfirmLink, withQuery } from "../confirm.tsx";
 import { consolePage, workspacePath } from "../console-layout.tsx";
 import { DoneNotice } from "../done-notice.tsx";
-import type { WorkspaceContext } from "../require-access.ts";
+import type { WorkspaceView } from "../require-access.ts";
 
 const PAGE = "/batches";
 
-export interface BatchesPageProps {
-  readonly user: SessionUser;
-  readonly workspace: WorkspaceContext;
+export interface BatchesPageProps extends WorkspaceView {
   readonly batches: readonly Batch[];
   readonly next: string | null;
   /** The batch whose cancellation is to be confirmed. */

@@ -34,7 +34,7 @@ import { csvDownload, EXPORTED_MAX, jsonDownload } from "../../http/csv-download
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import { formErrorOf, pageResponse } from "../../http/pages/page-response.ts";
 import { formRoute, submitForm } from "../../http/pages/page-routes.ts";
-import type { Route, SessionUser } from "../../http/route.ts";
+import type { Route } from "../../http/route.ts";
 import { cursorSchema } from "../../http/schemas.ts";
 import type { Idempotency } from "../../idempotency/idempotency.ts";
 import { ENTRIES_MAX, findProof, type ProofDeps } from "../../ledger-proofs/find-proof.ts";
@@ -44,8 +44,8 @@ import { listServiceCredits } from "../../service-levels/service-credits.ts";
 import type { Db } from "../../store/db.ts";
 import { workspacePath } from "../console-layout.tsx";
 import { DoneQuery } from "../done-notice.tsx";
-import { type ConsoleReadDeps, requireAccess, type WorkspaceContext } from "../require-access.ts";
-import { AccountPath, workspacePage, workspaceForm, CONSOLE_PAGE } from "../workspace-routes.ts";
+import { type ConsoleReadDeps, requireAccess, type WorkspaceView } from "../require-access.ts";
+import { AccountPath, CONSOLE_PAGE, workspaceForm, workspacePage } from "../workspace-routes.ts";
 import { BILLING_PERMISSIONS, BillingForm, handleBillingForm } from "./billing-forms.ts";
 import { type BillingDone, type BillingPageProps, billingPage } from "./billing-page.tsx";
 import { type BuyPageProps, buyPage } from "./buy-page.tsx";
@@ -80,7 +80,6 @@ function showRoute(deps: BillingPageDeps): Route {
     path: PATH,
     id: "showWorkspaceBilling",
     summary: "Show the billing of a workspace",
-    params: AccountPath,
     query: z.object({
       cursor: cursorSchema("inv"),
       saved: z.string().optional(),
@@ -109,7 +108,6 @@ function exportRoute(deps: BillingPageDeps): Route {
     path: `${PATH}/invoices.csv`,
     id: "exportWorkspaceInvoices",
     summary: "Export the invoices of a workspace as CSV",
-    params: AccountPath,
     responses: { 200: { description: "The invoices.", contentType: "text/csv" } },
     permission: "billing.read",
     run: async ({ account }) => {
@@ -124,7 +122,6 @@ function proofRoute(deps: BillingPageDeps): Route {
     path: `${PATH}/ledger-proof.json`,
     id: "exportLedgerProof",
     summary: "Export the newest proof of the balance of a workspace",
-    params: AccountPath,
     responses: { 200: { description: "The proof.", contentType: "application/json" } },
     permission: "billing.read",
     run: async ({ account }) => {
@@ -166,7 +163,6 @@ function buyRoute(deps: BillingPageDeps): Route {
     path: `${PATH}/buy`,
     id: "showCreditPurchase",
     summary: "Show the price of credits",
-    params: AccountPath,
     query: z.object({
       amount_usd: z.string().max(20).optional(),
       step: z.literal("amount").optional(),
@@ -231,7 +227,6 @@ function showDevelopmentCardRoute(deps: BillingPageDeps): Route {
     path: `${PATH}/card`,
     id: "showDevelopmentCards",
     summary: "List the development cards",
-    params: AccountPath,
     permission: "billing.auto_top_up",
     run: ({ view: { user, workspace } }) => developmentCardPage(user, workspace),
   });
@@ -242,7 +237,6 @@ function saveDevelopmentCardRoute(deps: BillingPageDeps): Route {
     path: `${PATH}/card`,
     id: "saveDevelopmentCard",
     summary: "Save a development card",
-    params: AccountPath,
     body: z.object({ card: z.string().refine(isDevelopmentCard, "must be one of the cards") }),
     requestExample: { card: "works" },
     permission: "billing.auto_top_up",
@@ -264,9 +258,7 @@ function isDevelopmentCard(name: string): name is DevelopmentCard {
   return Object.hasOwn(DEVELOPMENT_CARDS, name);
 }
 
-interface BillingPageRequest {
-  readonly user: SessionUser;
-  readonly workspace: WorkspaceContext;
+interface BillingPageRequest extends WorkspaceView {
   readonly now: number;
   readonly cursor?: string | undefined;
 }

@@ -10,25 +10,22 @@ import { formatCredits } from "../../billing/invoices/cents.ts";
 import type { Invoice } from "../../billing/invoices/invoices.ts";
 import type { AutoTopUpSummary } from "../../billing/top-up/auto-top-up.ts";
 import { Figures, Notice, Card, Tag } from "../../http/pages/components/content.tsx";
-import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
+import { ErrorMessage, Field, PostForm } from "../../http/pages/components/form.tsx";
 import { RelativeTime } from "../../http/pages/components/local-time.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
-import type { SessionUser } from "../../http/route.ts";
 import type { Wallet } from "../../ledger/decide.ts";
 import type { ServiceCredit } from "../../service-levels/service-credits.ts";
-import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
+import { consolePage, workspacePath } from "../console-layout.tsx";
 import { DoneNotice } from "../done-notice.tsx";
-import type { WorkspaceContext } from "../require-access.ts";
+import type { WorkspaceView } from "../require-access.ts";
 import { buyPath } from "./buy-page.tsx";
 import { DetailsCard } from "./details-card.tsx";
 import { InvoiceTable, type InvoiceItem } from "./invoice-table.tsx";
 import type { RejectedForm } from "./rejected-form.ts";
 import { TopUpCard, TopUpNotice } from "./top-up-card.tsx";
 
-export interface BillingPageProps {
-  readonly user: SessionUser;
-  readonly workspace: WorkspaceContext;
+export interface BillingPageProps extends WorkspaceView {
   readonly balance: Wallet;
   /** Below it, `balance.low` is sent; 0 if that is off. */
   readonly lowThreshold: Nano;
@@ -220,9 +217,7 @@ function ReturnNotice({
 
 /** @jsxImportSource hono/jsx */
 // The low-balance alert, and where the other alerts on spending are set.
-interface AlertCardProps {
-  readonly user: SessionUser;
-  readonly workspace: WorkspaceContext;
+interface AlertCardProps extends WorkspaceView {
   readonly lowThreshold: Nano;
   readonly rejected?: RejectedForm;
 }
@@ -238,8 +233,13 @@ function AlertCard({ user, workspace, lowThreshold, rejected }: AlertCardProps):
       aside={<Tag tone={isOn ? "good" : undefined}>{isOn ? "on" : "off"}</Tag>}
     >
       {hasPermission(role, "billing.buy") ? (
-        <form method="post" action={workspacePath(accountId, "/billing")}>
-          <HiddenFields user={user} fields={{ do: "alert" }} />
+        <PostForm
+          user={user}
+          action={workspacePath(accountId, "/billing")}
+          fields={{ do: "alert" }}
+          submit="Save alert"
+          isSecondary
+        >
           <Field
             id="low-usd"
             name="low_usd"
@@ -250,12 +250,7 @@ function AlertCard({ user, workspace, lowThreshold, rejected }: AlertCardProps):
             hint={`Sent ${workspace.sendsEmails ? "by email and " : ""}to webhooks. 0 turns the alert off.`}
             isRequired
           />
-          <div class="actions">
-            <button type="submit" class="secondary">
-              Save alert
-            </button>
-          </div>
-        </form>
+        </PostForm>
       ) : (
         <p>
           {isOn

@@ -7,19 +7,16 @@ import type { AmountLimits } from "../../billing/invoices/invoices.ts";
 import { LineItemTable, purchaseLineItems } from "../../billing/invoices/line-items.tsx";
 import type { PaymentProcessor } from "../../billing/payments/payment-processor.ts";
 import { Card } from "../../http/pages/components/content.tsx";
-import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
+import { ErrorMessage, Field, PostForm } from "../../http/pages/components/form.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { FormError } from "../../http/pages/page-response.ts";
-import type { SessionUser } from "../../http/route.ts";
 import { withQuery } from "../confirm.tsx";
-import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
-import type { WorkspaceContext } from "../require-access.ts";
+import { consolePage, workspacePath } from "../console-layout.tsx";
+import type { WorkspaceView } from "../require-access.ts";
 
 const SUGGESTED_USD = [10, 25, 100, 500] as const;
 
-export interface BuyPageProps {
-  readonly user: SessionUser;
-  readonly workspace: WorkspaceContext;
+export interface BuyPageProps extends WorkspaceView {
   readonly limits: AmountLimits;
   readonly processor: PaymentProcessor;
   /** The entered values. */
@@ -122,11 +119,11 @@ function ReviewStep({
         {isTaxDeferred ? "Tax is calculated during payment." : "No tax is added."}{" "}
         {PAYMENT_TEXTS[processor.kind]}
       </p>
-      <form method="post" action={workspacePath(accountId, "/billing")}>
-        <HiddenFields
-          user={user}
-          fields={{ do: "buy", amount_usd: amount, once: idempotencyKey }}
-        />
+      <PostForm
+        user={user}
+        action={workspacePath(accountId, "/billing")}
+        fields={{ do: "buy", amount_usd: amount, once: idempotencyKey }}
+      >
         <div class="actions">
           <button type="submit">Continue to payment</button>
           <a
@@ -136,7 +133,7 @@ function ReviewStep({
             Change amount
           </a>
         </div>
-      </form>
+      </PostForm>
     </Card>
   );
 }

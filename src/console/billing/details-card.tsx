@@ -5,15 +5,12 @@ import type { Child } from "hono/jsx";
 import { type BillingDetails, CONTACTS_MAX } from "../../accounts/billing-details.ts";
 import { hasPermission } from "../../accounts/members.ts";
 import { Card, Details } from "../../http/pages/components/content.tsx";
-import { ErrorMessage, Field, TextField } from "../../http/pages/components/form.tsx";
-import type { SessionUser } from "../../http/route.ts";
-import { HiddenFields, workspacePath } from "../console-layout.tsx";
-import type { WorkspaceContext } from "../require-access.ts";
+import { ErrorMessage, Field, PostForm, TextField } from "../../http/pages/components/form.tsx";
+import { workspacePath } from "../console-layout.tsx";
+import type { WorkspaceView } from "../require-access.ts";
 import type { RejectedForm } from "./rejected-form.ts";
 
-interface DetailsCardProps {
-  readonly user: SessionUser;
-  readonly workspace: WorkspaceContext;
+interface DetailsCardProps extends WorkspaceView {
   readonly details: BillingDetails;
   readonly rejected?: RejectedForm;
 }
@@ -47,8 +44,13 @@ function DetailsForm({ user, workspace, details, rejected }: DetailsCardProps): 
     error: form?.error.field === name ? form.error.message : undefined,
   });
   return (
-    <form method="post" action={workspacePath(workspace.accountId, "/billing")}>
-      <HiddenFields user={user} fields={{ do: "details" }} />
+    <PostForm
+      user={user}
+      action={workspacePath(workspace.accountId, "/billing")}
+      fields={{ do: "details" }}
+      submit="Save details"
+      isSecondary
+    >
       <ErrorMessage message={form?.error.field === undefined ? form?.error.message : undefined} />
       <div class="side-by-side">
         <div>
@@ -66,12 +68,7 @@ function DetailsForm({ user, workspace, details, rejected }: DetailsCardProps): 
         </div>
       </div>
       <p class="hint">Shown on invoices that are paid from now on.</p>
-      <div class="actions">
-        <button type="submit" class="secondary">
-          Save details
-        </button>
-      </div>
-    </form>
+    </PostForm>
   );
 }
 

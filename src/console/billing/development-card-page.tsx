@@ -3,9 +3,10 @@
 
 import { DEVELOPMENT_CARDS } from "../../billing/payments/development-cards.ts";
 import { Card, Notice } from "../../http/pages/components/content.tsx";
+import { PostForm } from "../../http/pages/components/form.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
-import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
+import { consolePage, workspacePath } from "../console-layout.tsx";
 import type { WorkspaceContext } from "../require-access.ts";
 
 export function developmentCardPage(user: SessionUser, workspace: WorkspaceContext): PageLayout {
@@ -21,12 +22,11 @@ export function developmentCardPage(user: SessionUser, workspace: WorkspaceConte
         <Notice tone="warn">This gateway runs in development mode. No money moves.</Notice>
         <Card id="cards" title="Test cards">
           {Object.entries(DEVELOPMENT_CARDS).map(([card, name]) => (
-            <form method="post" action={action}>
-              <HiddenFields user={user} fields={{ card }} />
+            <PostForm user={user} action={action} fields={{ card }}>
               <button type="submit" class="secondary">
                 {name}
               </button>
-            </form>
+            </PostForm>
           ))}
           <p>
             <a href={workspacePath(workspace.accountId, "/billing")}>Cancel</a>

@@ -12,10 +12,11 @@ import {
   PAYMENT_METHOD_TEXTS,
 } from "../../billing/payments/agent-payment-rows.ts";
 import { Card, EmptyState, Tag, type Tone } from "../../http/pages/components/content.tsx";
+import { PostForm } from "../../http/pages/components/form.tsx";
 import { OlderLink, Table } from "../../http/pages/components/table.tsx";
 import type { SessionUser } from "../../http/route.ts";
-import { HiddenFields, workspacePath } from "../console-layout.tsx";
-import type { WorkspaceContext } from "../require-access.ts";
+import { workspacePath } from "../console-layout.tsx";
+import type { WorkspaceContext, WorkspaceView } from "../require-access.ts";
 
 export interface InvoiceItem {
   readonly invoice: Invoice;
@@ -28,9 +29,7 @@ export interface InvoiceItem {
   readonly isPaymentInFlight: boolean;
 }
 
-interface InvoiceTableProps {
-  readonly user: SessionUser;
-  readonly workspace: WorkspaceContext;
+interface InvoiceTableProps extends WorkspaceView {
   readonly invoices: readonly InvoiceItem[];
   readonly olderCursor?: string;
 }
@@ -124,12 +123,15 @@ function InvoiceActions({ item, user, workspace }: InvoiceRowProps): Child {
     <div class="row-actions">
       <a href={payUrl}>Pay {shortId}</a>
       {hasPermission(workspace.role, "billing.buy") ? (
-        <form method="post" action={workspacePath(workspace.accountId, "/billing")}>
-          <HiddenFields user={user} fields={{ do: "void", invoice: invoice.id }} />
+        <PostForm
+          user={user}
+          action={workspacePath(workspace.accountId, "/billing")}
+          fields={{ do: "void", invoice: invoice.id }}
+        >
           <button type="submit" class="plain" aria-label={`Void the invoice ${invoice.id}`}>
             Void
           </button>
-        </form>
+        </PostForm>
       ) : null}
     </div>
   );

@@ -7,11 +7,10 @@ import { creditsOfCents, formatCents, priceOf, usdOfCents } from "../../billing/
 import type { AutoTopUpSummary, StopReason } from "../../billing/top-up/auto-top-up.ts";
 import type { AutoTopUp } from "../../billing/top-up/top-up-rows.ts";
 import { Card, Tag, UsageBar } from "../../http/pages/components/content.tsx";
-import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
+import { ErrorMessage, Field, PostForm } from "../../http/pages/components/form.tsx";
 import { DateTime } from "../../http/pages/components/local-time.tsx";
-import type { SessionUser } from "../../http/route.ts";
-import { HiddenFields, workspacePath } from "../console-layout.tsx";
-import type { WorkspaceContext } from "../require-access.ts";
+import { workspacePath } from "../console-layout.tsx";
+import type { WorkspaceContext, WorkspaceView } from "../require-access.ts";
 import type { RejectedForm } from "./rejected-form.ts";
 
 const STOP_REASON_TEXT: Readonly<Record<StopReason, string>> = {
@@ -72,9 +71,7 @@ export function TopUpNotice({
   return null;
 }
 
-interface TopUpCardProps {
-  readonly user: SessionUser;
-  readonly workspace: WorkspaceContext;
+interface TopUpCardProps extends WorkspaceView {
   readonly topUp: AutoTopUpSummary;
   readonly canSaveMethods: boolean;
   readonly rejected?: RejectedForm;
@@ -106,9 +103,12 @@ export function TopUpCard(props: TopUpCardProps): Child {
       ) : null}
       {mayChange ? null : <p class="note">Only the owner can change auto top-up.</p>}
       {mayChange && status !== "off" ? (
-        <form id="auto-off" method="post" action={workspacePath(workspace.accountId, "/billing")}>
-          <HiddenFields user={user} fields={{ do: "turn_off" }} />
-        </form>
+        <PostForm
+          id="auto-off"
+          user={user}
+          action={workspacePath(workspace.accountId, "/billing")}
+          fields={{ do: "turn_off" }}
+        />
       ) : null}
     </Card>
   );
@@ -155,16 +155,13 @@ function TopUpStatus({
   );
 }
 
-interface PaymentMethodFormProps {
-  readonly user: SessionUser;
-  readonly workspace: WorkspaceContext;
+interface PaymentMethodFormProps extends WorkspaceView {
   readonly method: string | null;
 }
 
 function PaymentMethodForm({ user, workspace, method }: PaymentMethodFormProps): Child {
   return (
-    <form method="post" action={workspacePath(workspace.accountId, "/billing")}>
-      <HiddenFields user={user} fields={{}} />
+    <PostForm user={user} action={workspacePath(workspace.accountId, "/billing")}>
       {method === null ? null : (
         <p>
           Payment method: <strong>{method}</strong>
@@ -181,7 +178,7 @@ function PaymentMethodForm({ user, workspace, method }: PaymentMethodFormProps):
           </button>
         )}
       </div>
-    </form>
+    </PostForm>
   );
 }
 
@@ -195,8 +192,11 @@ function TopUpRulesForm({ user, workspace, topUp: { settings }, rejected }: TopU
   const form = rejected?.form === "allow" ? rejected : undefined;
   const isFieldError = RULE_FIELDS.some(([name]) => name === form?.error.field);
   return (
-    <form method="post" action={workspacePath(workspace.accountId, "/billing")}>
-      <HiddenFields user={user} fields={{ do: "allow" }} />
+    <PostForm
+      user={user}
+      action={workspacePath(workspace.accountId, "/billing")}
+      fields={{ do: "allow" }}
+    >
       <ErrorMessage message={isFieldError ? undefined : form?.error.message} />
       <div class="fields short">
         {RULE_FIELDS.map(([name, label, field]) => (
@@ -228,7 +228,7 @@ function TopUpRulesForm({ user, workspace, topUp: { settings }, rejected }: TopU
           </button>
         )}
       </div>
-    </form>
+    </PostForm>
   );
 }
 

@@ -10,7 +10,7 @@ import type { Db } from "../../store/db.ts";
 import { workspacePath } from "../console-layout.tsx";
 import { DoneQuery, donePath } from "../done-notice.tsx";
 import type { ConsoleReadDeps } from "../require-access.ts";
-import { AccountPath, workspacePage, workspaceForm } from "../workspace-routes.ts";
+import { workspacePage, workspaceForm } from "../workspace-routes.ts";
 import { budgetsPage } from "./budgets-page.tsx";
 
 export interface BudgetPageDeps extends ConsoleReadDeps {
@@ -28,7 +28,6 @@ function showRoute(deps: BudgetPageDeps): Route {
     path: PATH,
     id: "showWorkspaceBudgets",
     summary: "Show the budgets of a workspace",
-    params: AccountPath,
     query: z.object(DoneQuery),
     permission: "budgets.read",
     run: async ({ view, account, query: { done }, now }) =>
@@ -46,7 +45,6 @@ function changeRoute(deps: BudgetPageDeps): Route {
     path: PATH,
     id: "changeWorkspaceBudgets",
     summary: "Set the budgets of a workspace",
-    params: AccountPath,
     body: BudgetForm,
     requestExample: { daily_usd: "5", monthly_usd: "100" },
     permission: "budgets.change",

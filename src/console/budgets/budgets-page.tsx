@@ -7,20 +7,17 @@ import { hasPermission } from "../../accounts/members.ts";
 import { usdText } from "../../base/money/money.ts";
 import { formatSum } from "../../base/text/format.ts";
 import { Card, Tag, UsageBar } from "../../http/pages/components/content.tsx";
-import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
+import { ErrorMessage, Field, PostForm } from "../../http/pages/components/form.tsx";
 import { DateTime } from "../../http/pages/components/local-time.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { FormError } from "../../http/pages/page-response.ts";
-import type { SessionUser } from "../../http/route.ts";
 import { BUDGET_WINDOWS, type BudgetState, type BudgetWindow } from "../../ledger/budget-rules.ts";
 import type { BudgetStates } from "../../ledger/wallet-budgets.ts";
-import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
+import { consolePage, workspacePath } from "../console-layout.tsx";
 import { DoneNotice } from "../done-notice.tsx";
-import type { WorkspaceContext } from "../require-access.ts";
+import type { WorkspaceView } from "../require-access.ts";
 
-export interface BudgetsPageProps {
-  readonly user: SessionUser;
-  readonly workspace: WorkspaceContext;
+export interface BudgetsPageProps extends WorkspaceView {
   readonly budgets: BudgetStates;
   /** The values of the rejected form. */
   readonly formValues?: Readonly<Partial<Record<BudgetWindow, string>>>;
@@ -103,9 +100,7 @@ function BudgetCard({ state }: { readonly state: BudgetState }): Child {
   );
 }
 
-interface BudgetFormProps {
-  readonly user: SessionUser;
-  readonly workspace: WorkspaceContext;
+interface BudgetFormProps extends WorkspaceView {
   readonly values: Readonly<Partial<Record<BudgetWindow, string>>>;
   readonly error: FormError | undefined;
 }
@@ -115,8 +110,11 @@ function BudgetForm({ user, workspace, values, error }: BudgetFormProps): Child 
   return (
     <Card id="set" title="Set budgets">
       <ErrorMessage message={isFieldError ? undefined : error?.message} />
-      <form method="post" action={workspacePath(workspace.accountId, "/budgets")}>
-        <HiddenFields user={user} fields={{}} />
+      <PostForm
+        user={user}
+        action={workspacePath(workspace.accountId, "/budgets")}
+        submit="Save budgets"
+      >
         <div class="fields">
           {BUDGET_WINDOWS.map((window) => (
             <Field
@@ -134,10 +132,7 @@ function BudgetForm({ user, workspace, values, error }: BudgetFormProps): Child 
           {workspace.sendsEmails ? "Emails and webhooks" : "Webhooks"} are sent at 50%, 80% and 100%
           of a budget.
         </p>
-        <div class="actions">
-          <button type="submit">Save budgets</button>
-        </div>
-      </form>
+      </PostForm>
     </Card>
   );
 }

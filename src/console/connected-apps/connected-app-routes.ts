@@ -8,7 +8,7 @@ import { revokeKeyForMember } from "../../keys/member-keys.ts";
 import { workspacePath } from "../console-layout.tsx";
 import { donePath, DoneQuery } from "../done-notice.tsx";
 import type { ConsoleReadDeps } from "../require-access.ts";
-import { AccountPath, workspaceForm, workspacePage } from "../workspace-routes.ts";
+import { workspaceForm, workspacePage } from "../workspace-routes.ts";
 import { connectedAppsPage } from "./connected-apps-page.tsx";
 
 const PATH = "/console/{account}/connected-apps";
@@ -22,7 +22,6 @@ function listRoute(deps: ConsoleReadDeps): Route {
     path: PATH,
     id: "showConnectedApps",
     summary: "List the connected apps of a workspace",
-    params: AccountPath,
     query: z.object({ ...DoneQuery, ask: z.string().max(100).optional() }),
     permission: "keys.read",
     run: async ({ view, account, query: { ask, done }, now }) => {
@@ -42,7 +41,6 @@ function revokeRoute(deps: ConsoleReadDeps): Route {
     path: PATH,
     id: "revokeConnectedApp",
     summary: "Revoke the key of a connected app",
-    params: AccountPath,
     body: z.object({ key: z.string().max(100) }),
     requestExample: { key: "key_01kah5t3mq7d2c9w4e6r8t0yax" },
     permission: "keys.revoke",

@@ -8,21 +8,18 @@ import { utcDay } from "../../base/time.ts";
 import { Card, EmptyState, UsageBar } from "../../http/pages/components/content.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
-import type { SessionUser } from "../../http/route.ts";
 import type { ActorNames } from "../../keys/actor-names.ts";
 import type { Key } from "../../keys/key.ts";
 import { Confirm, ConfirmLink, withQuery } from "../confirm.tsx";
 import { consolePage, workspacePath } from "../console-layout.tsx";
 import { DoneNotice } from "../done-notice.tsx";
 import { keyPath, LastUse } from "../keys/keys-page.tsx";
-import type { WorkspaceContext } from "../require-access.ts";
+import type { WorkspaceView } from "../require-access.ts";
 
 const PAGE = "/connected-apps";
 const DONE_TEXTS = { revoked: "The app's key is revoked. Its requests are rejected." } as const;
 
-export interface ConnectedAppsPageProps {
-  readonly user: SessionUser;
-  readonly workspace: WorkspaceContext;
+export interface ConnectedAppsPageProps extends WorkspaceView {
   readonly apps: readonly Key[];
   readonly people: ActorNames;
   /** The key whose revocation is to be confirmed. */

@@ -1,6 +1,7 @@
 // The routes of the page Directory sync.
 
 import { z } from "zod";
+import { MEMBER_ROLES } from "../../accounts/members.ts";
 import type { Act } from "../../activity/audit.ts";
 import type { Route } from "../../http/route.ts";
 import {
@@ -15,9 +16,8 @@ import type { Tx } from "../../store/db.ts";
 import { workspacePath } from "../console-layout.tsx";
 import { donePath, DoneQuery } from "../done-notice.tsx";
 import type { ConsoleReadDeps } from "../require-access.ts";
-import { AccountPath, workspaceForm, workspacePage } from "../workspace-routes.ts";
-import { DirectoryForm } from "./directory-form.ts";
-import { directorySyncPage, type DirectoryListing } from "./directory-sync-page.tsx";
+import { workspaceForm, workspacePage } from "../workspace-routes.ts";
+import { type DirectoryListing, directorySyncPage } from "./directory-sync-page.tsx";
 
 const USERS_SHOWN_MAX = 50;
 const GROUPS_SHOWN_MAX = 200;
@@ -35,7 +35,6 @@ function showRoute(deps: DirectorySyncPageDeps): Route {
     path: "/console/{account}/directory-sync",
     id: "showDirectorySync",
     summary: "Show the directory sync of a workspace",
-    params: AccountPath,
     query: z.object({ ask: z.literal("disable").optional(), ...DoneQuery }),
     permission: "sso.read",
     run: async ({ view, account, query: { ask, done } }) =>
@@ -60,7 +59,6 @@ function changeRoute(deps: DirectorySyncPageDeps): Route {
     path: "/console/{account}/directory-sync",
     id: "changeDirectorySync",
     summary: "Create a token, map groups to roles, or disable directory sync",
-    params: AccountPath,
     body: DirectoryForm,
     requestExample: { do: "create_token" },
     permission: "sso.change",
@@ -94,3 +92,21 @@ async function changeSync(tx: Tx, act: Act, form: DirectoryForm): Promise<string
       return undefined;
   }
 }
+
+// The form of the page Directory sync.
+
+const DirectoryForm = z.discriminatedUnion("do", [
+  z.object({ do: z.literal("create_token") }),
+  z.object({
+    do: z.literal("save"),
+    fallback_role: z.enum(MEMBER_ROLES),
+    keys: z.enum(["revoke", "hand_over"]),
+  }),
+  z.object({
+    do: z.literal("set_role"),
+    group: z.string().max(100),
+    role: z.enum([...MEMBER_ROLES, ""]),
+  }),
+  z.object({ do: z.literal("disable") }),
+]);
+type DirectoryForm = z.infer<typeof DirectoryForm>;

@@ -11,7 +11,7 @@ import {
   Notice,
   Tag,
 } from "../../http/pages/components/content.tsx";
-import { ErrorMessage } from "../../http/pages/components/form.tsx";
+import { ErrorMessage, PostForm } from "../../http/pages/components/form.tsx";
 import { DateTime } from "../../http/pages/components/local-time.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
@@ -20,10 +20,10 @@ import { type Directory, FORMER_TOKEN_DAYS } from "../../scim/directory.ts";
 import type { ScimGroup } from "../../scim/scim-group-rows.ts";
 import type { ScimUser } from "../../scim/scim-user-rows.ts";
 import { Confirm, ConfirmLink, withQuery } from "../confirm.tsx";
-import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
+import { consolePage, workspacePath } from "../console-layout.tsx";
 import { DoneNotice } from "../done-notice.tsx";
 import { ROLE_LABELS } from "../members/member-texts.ts";
-import type { WorkspaceContext } from "../require-access.ts";
+import type { WorkspaceView } from "../require-access.ts";
 
 export interface DirectoryListing {
   readonly directory: Directory | undefined;
@@ -34,9 +34,7 @@ export interface DirectoryListing {
   readonly url: string;
 }
 
-export interface DirectorySyncPageProps {
-  readonly user: SessionUser;
-  readonly workspace: WorkspaceContext;
+export interface DirectorySyncPageProps extends WorkspaceView {
   readonly listing: DirectoryListing;
   readonly ask?: "disable" | undefined;
   readonly done?: string | undefined;
@@ -124,8 +122,7 @@ function ConnectionCard({ user, workspace, listing, ask, canChange }: CardProps)
           their roles stay.
         </Confirm>
       ) : (
-        <form method="post" action={path}>
-          <HiddenFields user={user} fields={{ do: "create_token" }} />
+        <PostForm user={user} action={path} fields={{ do: "create_token" }}>
           <div class="actions">
             <button type="submit" class={directory === undefined ? undefined : "secondary"}>
               {directory === undefined ? "Create token" : "Replace token"}
@@ -143,7 +140,7 @@ function ConnectionCard({ user, workspace, listing, ask, canChange }: CardProps)
               The present token works for {FORMER_TOKEN_DAYS} more day after it is replaced.
             </p>
           )}
-        </form>
+        </PostForm>
       )}
     </Card>
   );
@@ -159,8 +156,13 @@ function SettingsCard({
   if (!canChange) return null;
   return (
     <Card id="settings" title="Settings">
-      <form method="post" action={workspacePath(workspace.accountId, "/directory-sync")}>
-        <HiddenFields user={user} fields={{ do: "save" }} />
+      <PostForm
+        user={user}
+        action={workspacePath(workspace.accountId, "/directory-sync")}
+        fields={{ do: "save" }}
+        submit="Save settings"
+        isSecondary
+      >
         <div class="field">
           <label for="fallback-role">Role of people in no group with a role</label>
           <select id="fallback-role" name="fallback_role">
@@ -182,12 +184,7 @@ function SettingsCard({
             </option>
           </select>
         </div>
-        <div class="actions">
-          <button type="submit" class="secondary">
-            Save settings
-          </button>
-        </div>
-      </form>
+      </PostForm>
     </Card>
   );
 }
@@ -232,12 +229,12 @@ function RoleForm({
   readonly group: ScimGroup;
 }): Child {
   return (
-    <form
+    <PostForm
       class="inline-form option"
-      method="post"
+      user={user}
       action={workspacePath(accountId, "/directory-sync")}
+      fields={{ do: "set_role", group: id }}
     >
-      <HiddenFields user={user} fields={{ do: "set_role", group: id }} />
       <label class="visually-hidden" for={`role-${id}`}>
         Role of {displayName}
       </label>
@@ -254,7 +251,7 @@ function RoleForm({
       <button type="submit" class="secondary small">
         Save <span class="visually-hidden">the role of {displayName}</span>
       </button>
-    </form>
+    </PostForm>
   );
 }
 

@@ -5,10 +5,11 @@ import type { Child } from "hono/jsx";
 import { ownerEmail } from "../../accounts/allowance-requests.ts";
 import { getMember } from "../../accounts/members.ts";
 import { utcDay } from "../../base/time.ts";
+import { PostForm } from "../../http/pages/components/form.tsx";
 import type { SessionUser } from "../../http/route.ts";
 import { readKeyAllowance } from "../../keys/member-keys.ts";
 import type { Reader } from "../../store/db.ts";
-import { HiddenFields, workspacePath } from "../console-layout.tsx";
+import { workspacePath } from "../console-layout.tsx";
 
 /** Why a member cannot create keys, and whom to ask. */
 export interface KeyBlock {
@@ -40,8 +41,12 @@ export function AllowanceNotice({
   readonly accountId: string;
 }): Child {
   return (
-    <form class="notice warn row" method="post" action={workspacePath(accountId, "/members")}>
-      <HiddenFields user={user} fields={{ do: "request_allowance" }} />
+    <PostForm
+      class="notice warn row"
+      user={user}
+      action={workspacePath(accountId, "/members")}
+      fields={{ do: "request_allowance" }}
+    >
       <span>
         {reason} {owner === undefined ? null : <b>{owner}</b>} owns this workspace and can set an
         allowance: what your keys may spend together.
@@ -55,6 +60,6 @@ export function AllowanceNotice({
           Requested on <span class="date">{utcDay(requestedAt)}</span>.
         </span>
       )}
-    </form>
+    </PostForm>
   );
 }

@@ -18,13 +18,8 @@ import {
 import type { Db, Tx } from "../../store/db.ts";
 import { donePath, DoneQuery } from "../done-notice.tsx";
 import { Overlap, overlapMs } from "../overlap-field.tsx";
-import type { ConsoleReadDeps } from "../require-access.ts";
-import {
-  AccountPath,
-  workspacePage,
-  workspaceForm,
-  type WorkspaceView,
-} from "../workspace-routes.ts";
+import type { ConsoleReadDeps, WorkspaceView } from "../require-access.ts";
+import { AccountPath, workspacePage, workspaceForm } from "../workspace-routes.ts";
 import { readKeyBlock } from "./allowance-notice.tsx";
 import {
   IDENTITY_FIELDS,
@@ -70,7 +65,6 @@ function listRoute(deps: KeyPageDeps): Route {
     path: "/console/{account}/keys",
     id: "showWorkspaceKeys",
     summary: "List the keys of a workspace",
-    params: AccountPath,
     query: z.object({
       from: cursorSchema("key"),
       revoked: cursorSchema("key"),
@@ -93,7 +87,6 @@ function createRoute(deps: KeyPageDeps): Route {
     path: "/console/{account}/keys",
     id: "createWorkspaceKey",
     summary: "Create a key",
-    params: AccountPath,
     body: z.object({
       do: z.literal("mint"),
       ...KEY_FIELDS,

@@ -13,7 +13,7 @@ import {
   Tag,
   UsageBar,
 } from "../../http/pages/components/content.tsx";
-import { ErrorMessage } from "../../http/pages/components/form.tsx";
+import { ErrorMessage, PostForm } from "../../http/pages/components/form.tsx";
 import { DateTime } from "../../http/pages/components/local-time.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
@@ -24,18 +24,16 @@ import { isBoundedKey } from "../../keys/delegation.ts";
 import { secretHint, thumbprintOf } from "../../keys/key-credential.ts";
 import type { Key } from "../../keys/key.ts";
 import { Confirm, ConfirmLink, withQuery } from "../confirm.tsx";
-import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
+import { consolePage, workspacePath } from "../console-layout.tsx";
 import { DoneNotice } from "../done-notice.tsx";
 import { OverlapField } from "../overlap-field.tsx";
-import type { WorkspaceContext } from "../require-access.ts";
+import type { WorkspaceContext, WorkspaceView } from "../require-access.ts";
 import { keyName } from "../usage/read-usage.ts";
 import { KeyFields } from "./key-fields.tsx";
 import { type KeyFormError, keyFormValues, type KeyFormValues } from "./key-form.ts";
 import { keyPath, KeyState, LastUse, LimitCell } from "./keys-page.tsx";
 
-export interface KeyPageProps {
-  readonly user: SessionUser;
-  readonly workspace: WorkspaceContext;
+export interface KeyPageProps extends WorkspaceView {
   readonly apiKey: Key;
   /** The name of the person or key that created it. */
   readonly creator: string | undefined;
@@ -216,8 +214,12 @@ function ChangeForm({ user, workspace, apiKey: key, form }: KeyPageProps): Child
   return (
     <Card id="settings" title="Settings">
       <ErrorMessage message={form?.error.field === undefined ? form?.error.message : undefined} />
-      <form method="post" action={keyPath(workspace.accountId, key.id)}>
-        <HiddenFields user={user} fields={{ do: "change" }} />
+      <PostForm
+        user={user}
+        action={keyPath(workspace.accountId, key.id)}
+        fields={{ do: "change" }}
+        submit="Save key"
+      >
         <KeyFields
           id="key"
           values={values}
@@ -238,10 +240,7 @@ function ChangeForm({ user, workspace, apiKey: key, form }: KeyPageProps): Child
             All that its limit allows
           </option>
         </select>
-        <div class="actions">
-          <button type="submit">Save key</button>
-        </div>
-      </form>
+      </PostForm>
     </Card>
   );
 }
@@ -297,14 +296,13 @@ function FormerSecretCard({ user, workspace, apiKey: key }: KeyPageProps): Child
           ],
         ]}
       />
-      <form method="post" action={keyPath(workspace.accountId, key.id)}>
-        <HiddenFields user={user} fields={{ do: "end_overlap" }} />
-        <div class="actions">
-          <button type="submit" class="secondary">
-            Reject the former secret now
-          </button>
-        </div>
-      </form>
+      <PostForm
+        user={user}
+        action={keyPath(workspace.accountId, key.id)}
+        fields={{ do: "end_overlap" }}
+        submit="Reject the former secret now"
+        isSecondary
+      />
     </Card>
   );
 }
@@ -319,15 +317,15 @@ function RotateCard({ user, workspace, apiKey: key }: KeyPageProps): Child {
           ? ""
           : ` If you rotate again, the secret that ends in ${key.formerSecret.last4} is rejected at once.`}
       </p>
-      <form method="post" action={keyPath(workspace.accountId, key.id)}>
-        <HiddenFields user={user} fields={{ do: "rotate", once: newFormToken() }} />
+      <PostForm
+        user={user}
+        action={keyPath(workspace.accountId, key.id)}
+        fields={{ do: "rotate", once: newFormToken() }}
+        submit="Rotate key"
+        isSecondary
+      >
         <OverlapField id="overlap" secretName="current secret" />
-        <div class="actions">
-          <button type="submit" class="secondary">
-            Rotate key
-          </button>
-        </div>
-      </form>
+      </PostForm>
     </Card>
   );
 }

@@ -6,28 +6,25 @@ import { hasPermission } from "../../accounts/members.ts";
 import { formatCosts, formatUsd } from "../../base/text/format.ts";
 import { utcDay } from "../../base/time.ts";
 import { Card, CodeBlock, Tag, UsageBar } from "../../http/pages/components/content.tsx";
-import { ErrorMessage } from "../../http/pages/components/form.tsx";
+import { ErrorMessage, PostForm } from "../../http/pages/components/form.tsx";
 import { RelativeTime } from "../../http/pages/components/local-time.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
-import type { SessionUser } from "../../http/route.ts";
 import { newFormToken } from "../../idempotency/form-submission.ts";
 import type { ActorNames } from "../../keys/actor-names.ts";
 import { audienceIn, secretHint } from "../../keys/key-credential.ts";
 import type { Key } from "../../keys/key.ts";
 import { withQuery } from "../confirm.tsx";
-import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
+import { consolePage, workspacePath } from "../console-layout.tsx";
 import { DoneNotice } from "../done-notice.tsx";
-import type { WorkspaceContext } from "../require-access.ts";
+import type { WorkspaceContext, WorkspaceView } from "../require-access.ts";
 import { keyName } from "../usage/read-usage.ts";
 import { AllowanceNotice, type KeyBlock } from "./allowance-notice.tsx";
 import { IdentityFields, KeyFields } from "./key-fields.tsx";
 import type { KeyFormError, KeyFormValues } from "./key-form.ts";
 import type { KeyCursors, KeyLists } from "./read-keys.ts";
 
-export interface KeysPageProps {
-  readonly user: SessionUser;
-  readonly workspace: WorkspaceContext;
+export interface KeysPageProps extends WorkspaceView {
   readonly keyLists: KeyLists;
   readonly creators: ActorNames;
   readonly now: number;
@@ -215,8 +212,12 @@ function CreateKeyForm({ user, workspace, error, formValues = {} }: KeysPageProp
   return (
     <Card id="create" title="Create a key">
       <ErrorMessage message={error?.field === undefined ? error?.message : undefined} />
-      <form method="post" action={workspacePath(workspace.accountId, "/keys")}>
-        <HiddenFields user={user} fields={{ do: "mint", once: newFormToken() }} />
+      <PostForm
+        user={user}
+        action={workspacePath(workspace.accountId, "/keys")}
+        fields={{ do: "mint", once: newFormToken() }}
+        submit="Create key"
+      >
         <KeyFields
           id="mint"
           values={formValues}
@@ -224,10 +225,7 @@ function CreateKeyForm({ user, workspace, error, formValues = {} }: KeysPageProp
           sendsEmails={workspace.sendsEmails}
         />
         <IdentityFields values={formValues} error={error} />
-        <div class="actions">
-          <button type="submit">Create key</button>
-        </div>
-      </form>
+      </PostForm>
     </Card>
   );
 }

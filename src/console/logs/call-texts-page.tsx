@@ -6,14 +6,11 @@ import { parseObject } from "../../base/json.ts";
 import { Card } from "../../http/pages/components/content.tsx";
 import { DateTime } from "../../http/pages/components/local-time.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
-import type { SessionUser } from "../../http/route.ts";
 import type { Prompt } from "../../prompt-log/prompt-log.ts";
 import { consolePage, workspacePath } from "../console-layout.tsx";
-import type { WorkspaceContext } from "../require-access.ts";
+import type { WorkspaceView } from "../require-access.ts";
 
-interface CallTextsProps {
-  readonly user: SessionUser;
-  readonly workspace: WorkspaceContext;
+interface CallTextsProps extends WorkspaceView {
   /** Of the call. */
   readonly id: string;
   readonly prompt: Prompt;

@@ -42,7 +42,6 @@ function listRoute(deps: UsagePageDeps): Route {
     path: "/console/{account}/logs",
     id: "showWorkspaceLogs",
     summary: "Show the calls of a workspace",
-    params: AccountPath,
     query: LogQuery,
     permission: "usage.read",
     run: async ({ view, account, query: sent, now }) => {
@@ -118,7 +117,6 @@ function exportRoute(deps: UsagePageDeps): Route {
     path: "/console/{account}/logs.csv",
     id: "exportWorkspaceLogs",
     summary: "Export the calls of a workspace as CSV",
-    params: AccountPath,
     query: LogQuery,
     responses: { 200: { description: "The calls of the page.", contentType: "text/csv" } },
     permission: "usage.read",

@@ -10,22 +10,19 @@ import { FilterSelect } from "../../http/pages/components/form.tsx";
 import { ClockLink, RelativeTime } from "../../http/pages/components/local-time.tsx";
 import { type Column, Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
-import type { SessionUser } from "../../http/route.ts";
 import type { FilterValues } from "../../usage/filter-values.ts";
 import { unitsOf } from "../../usage/list-price.ts";
 import { USAGE_SORTS, type UsageSort } from "../../usage/usage-list.ts";
 import type { Outcome, UsageRecord } from "../../usage/usage.ts";
 import { consolePage, workspacePath } from "../console-layout.tsx";
-import type { WorkspaceContext } from "../require-access.ts";
+import type { WorkspaceContext, WorkspaceView } from "../require-access.ts";
 import { CallSnippets, type SnippetSettings } from "../usage/call-snippets.tsx";
 import { FilterForm, hasFilter, pageWith, PeriodActions } from "../usage/filter-form.tsx";
 import type { KeyNames } from "../usage/read-usage.ts";
 import type { LogQuery, Period } from "../usage/usage-query.ts";
 import { RefusedNote, RefusedTable } from "./refused-call-pages.tsx";
 
-export interface LogsPageProps {
-  readonly user: SessionUser;
-  readonly workspace: WorkspaceContext;
+export interface LogsPageProps extends WorkspaceView {
   readonly query: LogQuery;
   readonly period: Period;
   readonly calls: Page<UsageRecord>;

@@ -7,10 +7,9 @@ import { Card, CopyText, Details, EmptyState, Tag } from "../../http/pages/compo
 import { ClockLink, DateTime } from "../../http/pages/components/local-time.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
-import type { SessionUser } from "../../http/route.ts";
 import { REFUSALS_PER_DAY_MAX } from "../../usage/refused-calls.ts";
 import { consolePage, workspacePath } from "../console-layout.tsx";
-import type { WorkspaceContext } from "../require-access.ts";
+import type { WorkspaceContext, WorkspaceView } from "../require-access.ts";
 import type { KeyNames } from "../usage/read-usage.ts";
 
 interface RefusedTableProps {
@@ -70,9 +69,7 @@ function callPath({ accountId }: WorkspaceContext, id: string): string {
   return `${workspacePath(accountId, "/logs")}/${id}`;
 }
 
-export interface RefusedCallPageProps {
-  readonly user: SessionUser;
-  readonly workspace: WorkspaceContext;
+export interface RefusedCallPageProps extends WorkspaceView {
   readonly call: RefusedCall;
   readonly keyName: string;
 }

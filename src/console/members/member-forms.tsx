@@ -6,12 +6,11 @@ import { type Member, MEMBER_ROLES } from "../../accounts/members.ts";
 import { usdText } from "../../base/money/money.ts";
 import { LIMIT_WINDOWS } from "../../base/money/spend-window.ts";
 import { Card } from "../../http/pages/components/content.tsx";
-import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
+import { ErrorMessage, Field, PostForm } from "../../http/pages/components/form.tsx";
 import type { FormError } from "../../http/pages/page-response.ts";
-import type { SessionUser } from "../../http/route.ts";
 import { Confirm, CONFIRM_ID } from "../confirm.tsx";
-import { HiddenFields, workspacePath } from "../console-layout.tsx";
-import type { WorkspaceContext } from "../require-access.ts";
+import { workspacePath } from "../console-layout.tsx";
+import type { WorkspaceView } from "../require-access.ts";
 import { ROLE_LABELS, ROLE_TEXTS } from "./member-texts.ts";
 
 /** The values of a rejected form. */
@@ -28,9 +27,7 @@ export interface RejectedMemberForm {
   readonly error: FormError;
 }
 
-interface FormProps {
-  readonly user: SessionUser;
-  readonly workspace: WorkspaceContext;
+interface FormProps extends WorkspaceView {
   readonly rejected?: RejectedMemberForm | undefined;
 }
 
@@ -44,8 +41,12 @@ export function InviteForm({ user, workspace, rejected }: FormProps): Child {
         The person signs in with this address and accepts. Send them the link of the invitation,
         which is listed after you invite them.
       </p>
-      <form method="post" action={workspacePath(workspace.accountId, "/members")}>
-        <HiddenFields user={user} fields={{ do: "invite" }} />
+      <PostForm
+        user={user}
+        action={workspacePath(workspace.accountId, "/members")}
+        fields={{ do: "invite" }}
+        submit="Invite"
+      >
         <div class="fields short">
           <div class="long">
             <Field
@@ -81,10 +82,7 @@ export function InviteForm({ user, workspace, rejected }: FormProps): Child {
           The allowance is what the keys of a developer may spend together. Without one, a developer
           cannot create keys. Other roles do not use it.
         </p>
-        <div class="actions">
-          <button type="submit">Invite</button>
-        </div>
-      </form>
+      </PostForm>
     </Card>
   );
 }
@@ -149,8 +147,7 @@ export function ChangeMemberCard(props: MemberFormProps): Child {
   return (
     <Card id={CONFIRM_ID} title={<>Change {email}</>}>
       <ErrorMessage message={isAllowanceError ? undefined : rejected?.error.message} />
-      <form method="post" action={workspacePath(workspace.accountId, "/members")}>
-        <HiddenFields user={user} fields={fields} />
+      <PostForm user={user} action={workspacePath(workspace.accountId, "/members")} fields={fields}>
         <div class="fields">
           <div class="field">
             <label for="change-role">Role</label>
@@ -177,7 +174,7 @@ export function ChangeMemberCard(props: MemberFormProps): Child {
             Cancel
           </a>
         </div>
-      </form>
+      </PostForm>
     </Card>
   );
 }

@@ -22,7 +22,7 @@ import { donePath, DoneQuery } from "../done-notice.tsx";
 import { parseLimit } from "../keys/limit-form.ts";
 import { type ConsoleReadDeps, requireAccess } from "../require-access.ts";
 import { workspaceErrorPage } from "../workspace-error-page.tsx";
-import { AccountPath, workspacePage, CONSOLE_PAGE } from "../workspace-routes.ts";
+import { AccountPath, CONSOLE_PAGE, workspacePage } from "../workspace-routes.ts";
 import { membersPage, membersPath, CONFIRMATIONS } from "./members-page.tsx";
 import { readMembers } from "./read-members.ts";
 
@@ -46,7 +46,6 @@ function showRoute(deps: MemberPageDeps): Route {
     path: "/console/{account}/members",
     id: "showWorkspaceMembers",
     summary: "List the members of a workspace",
-    params: AccountPath,
     query: z.object({
       from: MemberCursor,
       ask: z.enum(CONFIRMATIONS).optional(),

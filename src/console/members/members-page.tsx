@@ -5,14 +5,13 @@ import type { Child } from "hono/jsx";
 import { type Member, hasPermission } from "../../accounts/members.ts";
 import { utcDay } from "../../base/time.ts";
 import { Card, Notice, Tag } from "../../http/pages/components/content.tsx";
-import { ErrorMessage } from "../../http/pages/components/form.tsx";
+import { ErrorMessage, PostForm } from "../../http/pages/components/form.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
-import type { SessionUser } from "../../http/route.ts";
 import { ConfirmLink, Confirm, CONFIRM_ID, withQuery } from "../confirm.tsx";
-import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
+import { consolePage, workspacePath } from "../console-layout.tsx";
 import { DoneNotice } from "../done-notice.tsx";
-import type { WorkspaceContext } from "../require-access.ts";
+import type { WorkspaceView } from "../require-access.ts";
 import {
   ChangeMemberCard,
   InviteForm,
@@ -38,9 +37,7 @@ interface ConfirmQuery {
   readonly person?: string | undefined;
 }
 
-export interface MembersPageProps {
-  readonly user: SessionUser;
-  readonly workspace: WorkspaceContext;
+export interface MembersPageProps extends WorkspaceView {
   readonly listing: MemberListing;
   readonly confirm?: ConfirmQuery;
   readonly done?: string | undefined;
@@ -144,8 +141,12 @@ function NewMemberNotice({
 }: MembersPageProps & { readonly member: Member }): Child {
   const { personId, email, role, addedAt, viaKeyId } = member;
   return (
-    <form class="notice row" method="post" action={workspacePath(workspace.accountId, "/members")}>
-      <HiddenFields user={user} fields={{ do: "remove", person: personId }} />
+    <PostForm
+      class="notice row"
+      user={user}
+      action={workspacePath(workspace.accountId, "/members")}
+      fields={{ do: "remove", person: personId }}
+    >
       <span>
         <b>{email}</b> joined on <span class="date">{utcDay(addedAt)}</span> as {ROLE_LABELS[role]}
         {viaKeyId !== null ? ", by a claim that an agent started" : ""}.
@@ -153,7 +154,7 @@ function NewMemberNotice({
       <button type="submit" class="danger small">
         Remove <span class="visually-hidden">{email} now</span>
       </button>
-    </form>
+    </PostForm>
   );
 }
 
@@ -282,19 +283,19 @@ function Invitations({ user, workspace, listing, baseUrl }: MembersPageProps): C
           <InvitationLink url={`${baseUrl}${invitationPath(invitation)}`} />,
           invitation.invitedBy,
           utcDay(invitation.expiresAt),
-          <form
+          <PostForm
             class="row-actions"
-            method="post"
+            user={user}
             action={workspacePath(workspace.accountId, "/members")}
+            fields={{ invitation: invitation.id }}
           >
-            <HiddenFields user={user} fields={{ invitation: invitation.id }} />
             <button type="submit" name="do" value="resend" class="plain">
               Send again <span class="visually-hidden">to {invitation.email}</span>
             </button>
             <button type="submit" name="do" value="withdraw" class="plain">
               Withdraw <span class="visually-hidden">the invitation of {invitation.email}</span>
             </button>
-          </form>,
+          </PostForm>,
         ])}
       />
     </Card>

@@ -21,12 +21,11 @@ import {
 } from "../../http/pages/components/content.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
-import type { SessionUser } from "../../http/route.ts";
 import { cacheHitShare } from "../../usage/usage-stats.ts";
 import { consolePage, workspacePath } from "../console-layout.tsx";
 import { keyPath } from "../keys/keys-page.tsx";
 import { CallTable } from "../logs/logs-page.tsx";
-import type { WorkspaceContext } from "../require-access.ts";
+import type { WorkspaceContext, WorkspaceView } from "../require-access.ts";
 import { CallSnippets, type SnippetSettings } from "../usage/call-snippets.tsx";
 import { dayLink, pageWith, RangeLinks } from "../usage/filter-form.tsx";
 import { keyName } from "../usage/read-usage.ts";
@@ -40,9 +39,7 @@ const KEYS_SHOWN = 6;
 /** A longer forecast is too uncertain to show. */
 const FORECAST_DAYS_MAX = 365;
 
-export interface OverviewPageProps {
-  readonly user: SessionUser;
-  readonly workspace: WorkspaceContext;
+export interface OverviewPageProps extends WorkspaceView {
   readonly overview: Overview;
   readonly query: UsageQuery;
   readonly period: Period;

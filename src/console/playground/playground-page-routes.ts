@@ -11,7 +11,7 @@ import { MODEL_CALL_SCOPES } from "../../http/scopes.ts";
 import { readKeyAllowance, replaceKeyForMember } from "../../keys/member-keys.ts";
 import { readKeyBlock } from "../keys/allowance-notice.tsx";
 import type { KeyPageDeps } from "../keys/key-page-routes.ts";
-import { AccountPath, workspacePage, CONSOLE_PAGE } from "../workspace-routes.ts";
+import { AccountPath, CONSOLE_PAGE, workspacePage } from "../workspace-routes.ts";
 import { playgroundPage } from "./playground-page.tsx";
 
 export interface PlaygroundDeps extends KeyPageDeps {
@@ -32,7 +32,6 @@ function showRoute(deps: PlaygroundDeps): Route {
     path: PATH,
     id: "showPlayground",
     summary: "Show the playground",
-    params: AccountPath,
     permission: "keys.create",
     run: async ({ view, account, now }) => {
       const { personId } = view.user;

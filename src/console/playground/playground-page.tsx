@@ -5,14 +5,11 @@ import type { Child } from "hono/jsx";
 import { MARKDOWN_SCRIPT, PLAYGROUND_SCRIPT } from "../../http/pages/assets.ts";
 import { Figures } from "../../http/pages/components/content.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
-import type { SessionUser } from "../../http/route.ts";
 import { consolePage, workspacePath } from "../console-layout.tsx";
 import { AllowanceNotice, type KeyBlock } from "../keys/allowance-notice.tsx";
-import type { WorkspaceContext } from "../require-access.ts";
+import type { WorkspaceView } from "../require-access.ts";
 
-export interface PlaygroundView {
-  readonly user: SessionUser;
-  readonly workspace: WorkspaceContext;
+export interface PlaygroundView extends WorkspaceView {
   readonly snippets: { readonly baseUrl: string; readonly model: string };
   /** Undefined if the person can create keys, which the calls need. */
   readonly block: KeyBlock | undefined;

@@ -50,7 +50,6 @@ function listRoute(deps: ProviderKeyPageDeps): Route {
     path: PATH,
     id: "showWorkspaceProviderKeys",
     summary: "List the provider keys of a workspace",
-    params: AccountPath,
     query: z.object({ deleted: cursorSchema("pk"), ...DoneQuery }),
     permission: "provider_keys.read",
     run: async ({ view, account, query: { deleted: from, done }, now }) => {
@@ -65,7 +64,6 @@ function newRoute(deps: ProviderKeyPageDeps): Route {
     path: `${PATH}/new`,
     id: "showNewProviderKey",
     summary: "Show the form that adds a provider key",
-    params: AccountPath,
     permission: "provider_keys.change",
     run: async ({ view, account, now }) =>
       newProviderKeyPage({ ...view, ...(await readProviderKeys(deps, account, { now })) }),
@@ -138,7 +136,6 @@ function changeRoute(deps: ProviderKeyPageDeps): Route {
     path: PATH,
     id: "changeWorkspaceProviderKeys",
     summary: "Add, change or delete a provider key",
-    params: AccountPath,
     body: ProviderKeyForm,
     requestExample: { do: "remove", provider_key: "pk_01kah5t3mq7d2c9w4e6r8t0yax" },
     permission: "provider_keys.change",

@@ -5,17 +5,16 @@ import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
 import { utcDay } from "../../base/time.ts";
 import { Card, CopyText, Details } from "../../http/pages/components/content.tsx";
-import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
+import { ErrorMessage, Field, PostForm } from "../../http/pages/components/form.tsx";
 import { DateTime } from "../../http/pages/components/local-time.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { FormError } from "../../http/pages/page-response.ts";
-import type { SessionUser } from "../../http/route.ts";
 import { newFormToken } from "../../idempotency/form-submission.ts";
 import { API_KEY_MAX, NAME_MAX } from "../../provider-keys/provider-key-record.ts";
 import type { ProviderKey, ProviderKeyUse } from "../../provider-keys/provider-keys.ts";
 import { Confirm, ConfirmLink, withQuery } from "../confirm.tsx";
-import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
-import type { WorkspaceContext } from "../require-access.ts";
+import { consolePage, workspacePath } from "../console-layout.tsx";
+import type { WorkspaceView } from "../require-access.ts";
 import { fallbackNote } from "./provider-key-order.ts";
 import { type ChoosableKey, describeUse, UseFields } from "./provider-key-use.tsx";
 import { providerKeyName, providerKeyPath, ProviderKeyState } from "./provider-keys-page.tsx";
@@ -27,9 +26,7 @@ interface ProviderKeyFormValues {
   readonly use: ProviderKeyUse;
 }
 
-export interface NewProviderKeyPageProps {
-  readonly user: SessionUser;
-  readonly workspace: WorkspaceContext;
+export interface NewProviderKeyPageProps extends WorkspaceView {
   readonly providers: readonly string[];
   readonly apiKeys: readonly ChoosableKey[];
   readonly formValues?: ProviderKeyFormValues | undefined;
@@ -69,8 +66,7 @@ function AddKeyForm({
   return (
     <Card id="add" title="Provider key">
       <ErrorMessage message={isFieldError ? undefined : error?.message} />
-      <form method="post" action={action}>
-        <HiddenFields user={user} fields={{ do: "add", once: newFormToken() }} />
+      <PostForm user={user} action={action} fields={{ do: "add", once: newFormToken() }}>
         <ProviderSelect
           providers={providers}
           selected={formValues?.provider}
@@ -106,7 +102,7 @@ function AddKeyForm({
             Cancel
           </a>
         </div>
-      </form>
+      </PostForm>
     </Card>
   );
 }
@@ -146,9 +142,7 @@ function ProviderSelect({
   );
 }
 
-export interface ProviderKeyPageProps {
-  readonly user: SessionUser;
-  readonly workspace: WorkspaceContext;
+export interface ProviderKeyPageProps extends WorkspaceView {
   readonly providerKey: ProviderKey;
   /** All active provider keys, newest first. */
   readonly live: readonly ProviderKey[];
@@ -194,13 +188,14 @@ export function providerKeyPage(props: ProviderKeyPageProps): PageLayout {
         {mayChange ? (
           <Card id="use" title="Settings">
             <ErrorMessage message={error?.message} />
-            <form method="post" action={list}>
-              <HiddenFields user={user} fields={{ do: "change", provider_key: key.id }} />
+            <PostForm
+              user={user}
+              action={list}
+              fields={{ do: "change", provider_key: key.id }}
+              submit="Save"
+            >
               <UseFields idPrefix="use" use={props.use ?? key} apiKeys={apiKeys} />
-              <div class="actions">
-                <button type="submit">Save</button>
-              </div>
-            </form>
+            </PostForm>
           </Card>
         ) : null}
         {mayChange ? <DeleteCard {...props} /> : null}

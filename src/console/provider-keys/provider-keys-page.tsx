@@ -9,20 +9,17 @@ import { ErrorMessage } from "../../http/pages/components/form.tsx";
 import { RelativeTime } from "../../http/pages/components/local-time.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
-import type { SessionUser } from "../../http/route.ts";
 import type { ProviderKey } from "../../provider-keys/provider-keys.ts";
 import { withQuery } from "../confirm.tsx";
 import { consolePage, workspacePath } from "../console-layout.tsx";
 import { DoneNotice } from "../done-notice.tsx";
-import type { WorkspaceContext } from "../require-access.ts";
+import type { WorkspaceView } from "../require-access.ts";
 import { newerReplacement } from "./provider-key-order.ts";
 import { type ChoosableKey, describeUsers } from "./provider-key-use.tsx";
 
 export const DELETED_KEYS_PER_PAGE = 100;
 
-export interface ProviderKeysPageProps {
-  readonly user: SessionUser;
-  readonly workspace: WorkspaceContext;
+export interface ProviderKeysPageProps extends WorkspaceView {
   /** Newest first. */
   readonly live: readonly ProviderKey[];
   readonly deleted: DeletedKeys;

@@ -9,7 +9,7 @@ import type { Db } from "../../store/db.ts";
 import { workspacePath } from "../console-layout.tsx";
 import { DoneQuery, donePath } from "../done-notice.tsx";
 import type { ConsoleReadDeps } from "../require-access.ts";
-import { AccountPath, workspacePage, workspaceForm } from "../workspace-routes.ts";
+import { workspacePage, workspaceForm } from "../workspace-routes.ts";
 import { responsesPage } from "./responses-page.tsx";
 
 export interface ResponsePageDeps extends ConsoleReadDeps {
@@ -29,7 +29,6 @@ function showRoute(deps: ResponsePageDeps): Route {
     path: PATH,
     id: "showStoredResponses",
     summary: "Show which responses a workspace stores",
-    params: AccountPath,
     query: z.object(DoneQuery),
     permission: "responses.read",
     run: async ({ view, account, query: { done } }) => {
@@ -59,7 +58,6 @@ function changeRoute(deps: ResponsePageDeps): Route {
     path: PATH,
     id: "changeStoredResponses",
     summary: "Set which responses a workspace stores",
-    params: AccountPath,
     body: StorageForm,
     requestExample: { store: "on_request", retention_days: "7" },
     permission: "responses.change",

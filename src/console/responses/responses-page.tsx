@@ -5,18 +5,15 @@ import type { Child } from "hono/jsx";
 import { type StoreMode, STORE_MODES } from "../../base/response-storage.ts";
 import { pluralize } from "../../base/text/format.ts";
 import { Card } from "../../http/pages/components/content.tsx";
-import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
+import { ErrorMessage, Field, PostForm } from "../../http/pages/components/form.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { FormError } from "../../http/pages/page-response.ts";
-import type { SessionUser } from "../../http/route.ts";
 import type { StorageState } from "../../responses/storage/response-storage-settings.ts";
-import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
+import { consolePage, workspacePath } from "../console-layout.tsx";
 import { DoneNotice } from "../done-notice.tsx";
-import type { WorkspaceContext } from "../require-access.ts";
+import type { WorkspaceView } from "../require-access.ts";
 
-export interface ResponsesPageProps {
-  readonly user: SessionUser;
-  readonly workspace: WorkspaceContext;
+export interface ResponsesPageProps extends WorkspaceView {
   readonly state: StorageState;
   readonly done?: string | undefined;
   /** A rejected form. */
@@ -69,8 +66,7 @@ function StorageForm({ user, workspace, state, rejected }: ResponsesPageProps): 
   return (
     <Card id="set" title="Set what is stored">
       <ErrorMessage message={isDaysError ? undefined : rejected?.error.message} />
-      <form method="post" action={workspacePath(workspace.accountId, "/responses")}>
-        <HiddenFields user={user} fields={{}} />
+      <PostForm user={user} action={workspacePath(workspace.accountId, "/responses")} submit="Save">
         <label for="store">Store</label>
         <select id="store" name="store">
           {allowed.map((mode) => (
@@ -89,10 +85,7 @@ function StorageForm({ user, workspace, state, rejected }: ResponsesPageProps): 
           hint={`Applies to stored responses too: choose None to delete all of them. Deleted responses cannot be continued. This gateway keeps responses for at most ${pluralize(operator.retentionDays, "day")}.`}
           isRequired
         />
-        <div class="actions">
-          <button type="submit">Save</button>
-        </div>
-      </form>
+      </PostForm>
     </Card>
   );
 }

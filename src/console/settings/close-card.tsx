@@ -4,15 +4,11 @@
 import type { Child } from "hono/jsx";
 import { type Closing, GRACE_DAYS } from "../../account-data/closing.ts";
 import { Card, Notice } from "../../http/pages/components/content.tsx";
-import { Field } from "../../http/pages/components/form.tsx";
+import { Field, PostForm } from "../../http/pages/components/form.tsx";
 import { DateTime } from "../../http/pages/components/local-time.tsx";
-import type { SessionUser } from "../../http/route.ts";
-import { HiddenFields } from "../console-layout.tsx";
-import type { WorkspaceContext } from "../require-access.ts";
+import type { WorkspaceContext, WorkspaceView } from "../require-access.ts";
 
-export interface CloseCardProps {
-  readonly user: SessionUser;
-  readonly workspace: WorkspaceContext;
+export interface CloseCardProps extends WorkspaceView {
   readonly closing?: Closing | undefined;
   /** A rejected confirmation. */
   readonly rejectedClose?: { readonly confirm: string; readonly error: string } | undefined;
@@ -32,12 +28,7 @@ export function CloseCard({ user, workspace, closing, rejectedClose }: CloseCard
           Calls and purchases are rejected. Personal data is erased from{" "}
           <DateTime at={closing.erasedFrom} /> on.
         </Notice>
-        <form method="post" action={action}>
-          <HiddenFields user={user} fields={{ do: "reopen" }} />
-          <div class="actions">
-            <button type="submit">Reopen workspace</button>
-          </div>
-        </form>
+        <PostForm user={user} action={action} fields={{ do: "reopen" }} submit="Reopen workspace" />
       </Card>
     );
   const name = confirmationName(workspace);
@@ -49,8 +40,7 @@ export function CloseCard({ user, workspace, closing, rejectedClose }: CloseCard
         Ask for a refund of purchased credits before you close it, see{" "}
         <a href="/docs/billing">Billing</a>.
       </p>
-      <form method="post" action={action}>
-        <HiddenFields user={user} fields={{ do: "close" }} />
+      <PostForm user={user} action={action} fields={{ do: "close" }}>
         <Field
           id="confirm-name"
           name="confirm"
@@ -65,7 +55,7 @@ export function CloseCard({ user, workspace, closing, rejectedClose }: CloseCard
             Close workspace
           </button>
         </div>
-      </form>
+      </PostForm>
     </Card>
   );
 }

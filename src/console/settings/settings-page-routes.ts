@@ -11,7 +11,7 @@ import { changePromptRetention } from "../../prompt-log/prompt-log.ts";
 import { isTimeZone } from "../../usage/time-buckets.ts";
 import { workspacePath } from "../console-layout.tsx";
 import type { ConsoleReadDeps } from "../require-access.ts";
-import { AccountPath, workspacePage, workspaceForm } from "../workspace-routes.ts";
+import { workspacePage, workspaceForm } from "../workspace-routes.ts";
 import { confirmationName } from "./close-card.tsx";
 import { settingsPage } from "./settings-page.tsx";
 
@@ -35,7 +35,6 @@ function showRoute(deps: SettingsPageDeps): Route {
     path: "/console/{account}/settings",
     id: "showWorkspaceSettings",
     summary: "Show the settings of a workspace",
-    params: AccountPath,
     query: z.object({ saved: z.literal("true").optional() }),
     permission: "workspace.read",
     run: async ({ view, account, query: { saved } }) =>
@@ -62,7 +61,6 @@ function changeRoute(deps: SettingsPageDeps): Route {
     path: "/console/{account}/settings",
     id: "renameWorkspace",
     summary: "Rename a workspace, and set its data policy, receipts and the retention of prompts",
-    params: AccountPath,
     body: z.object({
       name: z.string(),
       receipts: z.enum(["asked", "all"]).optional(),
@@ -100,7 +98,6 @@ function timeZoneRoute(deps: SettingsPageDeps): Route {
     path: "/console/{account}/time-zone",
     id: "changeTimeZone",
     summary: "Set the time zone of a person",
-    params: AccountPath,
     body: z.object({ time_zone: z.string().max(64) }),
     requestExample: { time_zone: "Europe/Berlin" },
     permission: "workspace.read",
@@ -119,7 +116,6 @@ function exportRoute(deps: SettingsPageDeps): Route {
     path: "/console/{account}/export",
     id: "downloadWorkspaceExport",
     summary: "Download all data of a workspace",
-    params: AccountPath,
     isLongRunning: true,
     responses: { 200: { description: "The records.", contentType: "application/x-ndjson" } },
     permission: "workspace.export",
@@ -135,7 +131,6 @@ function closingRoute(deps: SettingsPageDeps): Route {
     path: "/console/{account}/closing",
     id: "closeWorkspace",
     summary: "Close or reopen a workspace",
-    params: AccountPath,
     body: z.object({ do: z.enum(["close", "reopen"]), confirm: z.string().optional() }),
     requestExample: { do: "close", confirm: "Acme production" },
     permission: "workspace.close",

@@ -6,16 +6,13 @@ import type { Closing } from "../../account-data/closing.ts";
 import { hasPermission } from "../../accounts/members.ts";
 import { utcDay } from "../../base/time.ts";
 import { Card, CopyText, Details, Notice } from "../../http/pages/components/content.tsx";
-import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
+import { ErrorMessage, Field, PostForm } from "../../http/pages/components/form.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
-import type { SessionUser } from "../../http/route.ts";
-import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
-import type { WorkspaceContext } from "../require-access.ts";
+import { consolePage, workspacePath } from "../console-layout.tsx";
+import type { WorkspaceView } from "../require-access.ts";
 import { CloseCard, type CloseCardProps } from "./close-card.tsx";
 
-export interface SettingsPageProps {
-  readonly user: SessionUser;
-  readonly workspace: WorkspaceContext;
+export interface SettingsPageProps extends WorkspaceView {
   /** Whether every call gets a signed receipt. */
   readonly signsReceipts: boolean;
   readonly promptRetentionDays: number | null;
@@ -84,8 +81,12 @@ function TimeZoneForm({ user, workspace, timeZoneError }: SettingsPageProps): Ch
   return (
     <Card id="time-zone-title" title="Your time zone">
       <ErrorMessage message={timeZoneError} />
-      <form method="post" action={`/console/${workspace.accountId}/time-zone`}>
-        <HiddenFields user={user} fields={{}} />
+      <PostForm
+        user={user}
+        action={`/console/${workspace.accountId}/time-zone`}
+        submit="Save time zone"
+        isSecondary
+      >
         <label for="time-zone">Time zone</label>
         <select id="time-zone" name="time_zone" aria-describedby="time-zone-hint">
           {["UTC", ...Intl.supportedValuesOf("timeZone").filter((name) => name !== "UTC")].map(
@@ -100,12 +101,7 @@ function TimeZoneForm({ user, workspace, timeZoneError }: SettingsPageProps): Ch
           The console shows times in this time zone, in all your workspaces, and the days on the
           Usage page begin at its midnight. Limits, budgets and invoices use days in UTC.
         </p>
-        <div class="actions">
-          <button type="submit" class="secondary">
-            Save time zone
-          </button>
-        </div>
-      </form>
+      </PostForm>
     </Card>
   );
 }
@@ -132,8 +128,7 @@ function NameForm(props: SettingsPageProps): Child {
     (form?.field ?? "name") === field ? form?.error : undefined;
   return (
     <Card id="name-title" title="Name, data policy and prompts">
-      <form method="post" action={workspacePath(workspace.accountId, "/settings")}>
-        <HiddenFields user={user} fields={{}} />
+      <PostForm user={user} action={workspacePath(workspace.accountId, "/settings")} submit="Save">
         <Field
           id="name"
           name="name"
@@ -173,10 +168,7 @@ function NameForm(props: SettingsPageProps): Child {
           maxLength={3}
           hint="Of keys with prompt logging. Empty: as long as this gateway allows."
         />
-        <div class="actions">
-          <button type="submit">Save</button>
-        </div>
-      </form>
+      </PostForm>
     </Card>
   );
 }

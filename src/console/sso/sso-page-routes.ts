@@ -24,7 +24,7 @@ import type { Tx } from "../../store/db.ts";
 import { workspacePath } from "../console-layout.tsx";
 import { donePath, DoneQuery } from "../done-notice.tsx";
 import type { ConsoleReadDeps } from "../require-access.ts";
-import { AccountPath, workspaceForm, workspacePage } from "../workspace-routes.ts";
+import { workspaceForm, workspacePage } from "../workspace-routes.ts";
 import { SsoForm } from "./sso-form.ts";
 import { type SsoListing, ssoPage } from "./sso-page.tsx";
 
@@ -42,7 +42,6 @@ function showRoute(deps: SsoPageDeps): Route {
     path: "/console/{account}/sso",
     id: "showWorkspaceSso",
     summary: "Show the single sign-on of a workspace",
-    params: AccountPath,
     query: z.object({ ask: z.enum(["remove", "require"]).optional(), ...DoneQuery }),
     permission: "sso.read",
     run: async ({ view, account, query: { ask, done } }) =>
@@ -64,7 +63,6 @@ function changeRoute(deps: SsoPageDeps): Route {
     path: "/console/{account}/sso",
     id: "changeWorkspaceSso",
     summary: "Change the domains and the identity provider of a workspace",
-    params: AccountPath,
     body: SsoForm,
     requestExample: { do: "add_domain", domain: "example.com" },
     permission: "sso.change",

@@ -5,7 +5,7 @@ import type { Child } from "hono/jsx";
 import { hasPermission, MEMBER_ROLES } from "../../accounts/members.ts";
 import { utcDay } from "../../base/time.ts";
 import { Card, CopyText, Details, Notice, Tag } from "../../http/pages/components/content.tsx";
-import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
+import { ErrorMessage, Field, PostForm } from "../../http/pages/components/form.tsx";
 import { DateTime } from "../../http/pages/components/local-time.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { FormError } from "../../http/pages/page-response.ts";
@@ -20,10 +20,10 @@ import {
 } from "../../sso/domains.ts";
 import { ssoPath } from "../../sso/sso.ts";
 import { Confirm, ConfirmLink, withQuery } from "../confirm.tsx";
-import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
+import { consolePage, workspacePath } from "../console-layout.tsx";
 import { DoneNotice } from "../done-notice.tsx";
 import { ROLE_LABELS, ROLE_TEXTS } from "../members/member-texts.ts";
-import type { WorkspaceContext } from "../require-access.ts";
+import type { WorkspaceView } from "../require-access.ts";
 import type { SsoForm } from "./sso-form.ts";
 
 export interface SsoListing {
@@ -34,9 +34,7 @@ export interface SsoListing {
   readonly baseUrl: string;
 }
 
-export interface SsoPageProps {
-  readonly user: SessionUser;
-  readonly workspace: WorkspaceContext;
+export interface SsoPageProps extends WorkspaceView {
   readonly listing: SsoListing;
   readonly ask?: "remove" | "require" | undefined;
   readonly done?: string | undefined;
@@ -98,8 +96,13 @@ function DomainsCard({ user, workspace, listing, rejected, canChange }: CardProp
         <DomainEntry user={user} action={action} domain={domain} canChange={canChange} />
       ))}
       {canChange ? (
-        <form method="post" action={action}>
-          <HiddenFields user={user} fields={{ do: "add_domain" }} />
+        <PostForm
+          user={user}
+          action={action}
+          fields={{ do: "add_domain" }}
+          submit="Add domain"
+          isSecondary
+        >
           <Field
             id="domain"
             name="domain"
@@ -111,12 +114,7 @@ function DomainsCard({ user, workspace, listing, rejected, canChange }: CardProp
             maxLength={253}
             isRequired
           />
-          <div class="actions">
-            <button type="submit" class="secondary">
-              Add domain
-            </button>
-          </div>
-        </form>
+        </PostForm>
       ) : null}
     </Card>
   );
@@ -143,15 +141,14 @@ function DomainEntry({ user, action, domain, canChange }: DomainEntryProps): Chi
         ]}
       />
       {canChange ? (
-        <form class="row-actions" method="post" action={action}>
-          <HiddenFields user={user} fields={{ domain: name }} />
+        <PostForm class="row-actions" user={user} action={action} fields={{ domain: name }}>
           <button type="submit" name="do" value="check_domain" class="plain">
             Check now <span class="visually-hidden">{name}</span>
           </button>
           <button type="submit" name="do" value="remove_domain" class="plain">
             Remove <span class="visually-hidden">{name}</span>
           </button>
-        </form>
+        </PostForm>
       ) : null}
     </>
   );
@@ -241,9 +238,13 @@ function ConnectionForm(props: CardProps): Child {
     error?.field === field ? error.message : undefined;
   const isOther = error !== undefined && !CONNECTION_FIELDS.has(error.field ?? "");
   return (
-    <form method="post" action={workspacePath(workspace.accountId, "/sso")}>
+    <PostForm
+      user={user}
+      action={workspacePath(workspace.accountId, "/sso")}
+      fields={{ do: "save" }}
+      submit="Save identity provider"
+    >
       <ErrorMessage message={isOther ? error.message : undefined} />
-      <HiddenFields user={user} fields={{ do: "save" }} />
       <Field
         id="issuer"
         name="issuer"
@@ -277,10 +278,7 @@ function ConnectionForm(props: CardProps): Child {
         }
       />
       <DefaultRoleField selected={role} />
-      <div class="actions">
-        <button type="submit">Save identity provider</button>
-      </div>
-    </form>
+    </PostForm>
   );
 }
 
@@ -316,14 +314,13 @@ function RequirementCard({ user, workspace, listing, ask, canChange }: CardProps
         no one out; each such sign-in is in the audit log. API keys work either way.
       </p>
       {!canChange ? null : requiredSince !== undefined ? (
-        <form method="post" action={path}>
-          <HiddenFields user={user} fields={{ do: "allow" }} />
-          <div class="actions">
-            <button type="submit" class="secondary">
-              Stop requiring it
-            </button>
-          </div>
-        </form>
+        <PostForm
+          user={user}
+          action={path}
+          fields={{ do: "allow" }}
+          submit="Stop requiring it"
+          isSecondary
+        />
       ) : ask === "require" ? (
         <Confirm
           user={user}

@@ -6,14 +6,11 @@ import type { Nano } from "../../base/money/money.ts";
 import { formatUsd } from "../../base/text/format.ts";
 import { Card, CodeBlock } from "../../http/pages/components/content.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
-import type { SessionUser } from "../../http/route.ts";
 import { consolePage, workspacePath } from "../console-layout.tsx";
-import type { WorkspaceContext } from "../require-access.ts";
+import type { WorkspaceView } from "../require-access.ts";
 import { CallSnippets, type SnippetSettings } from "../usage/call-snippets.tsx";
 
-export interface FirstKeyPageProps {
-  readonly user: SessionUser;
-  readonly workspace: WorkspaceContext;
+export interface FirstKeyPageProps extends WorkspaceView {
   /** The raw key. */
   readonly raw: string;
   readonly bonus: Nano;

@@ -8,12 +8,12 @@ import { utcDay } from "../../base/time.ts";
 import type { ClaimAttempt } from "../../claims/claim-attempt.ts";
 import { CLAIM_CODE_PATH } from "../../claims/claim-link.ts";
 import { Notice } from "../../http/pages/components/content.tsx";
-import { Field } from "../../http/pages/components/form.tsx";
+import { Field, PostForm } from "../../http/pages/components/form.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
 import { withQuery } from "../confirm.tsx";
-import { HiddenFields, workspacePath, SignedInFooter } from "../console-layout.tsx";
+import { workspacePath, SignedInFooter } from "../console-layout.tsx";
 import { ROLE_LABELS } from "../members/member-texts.ts";
 import { WaitingClaimNotices } from "../overview/attention.tsx";
 
@@ -84,8 +84,12 @@ function CreateForm({
       <p>
         A workspace has its own keys, balance and members. You get its first key on the next page.
       </p>
-      <form method="post" action="/console/workspaces">
-        <HiddenFields user={user} fields={{ once: token }} />
+      <PostForm
+        user={user}
+        action="/console/workspaces"
+        fields={{ once: token }}
+        submit="Create workspace"
+      >
         <Field
           id="name"
           name="name"
@@ -95,10 +99,7 @@ function CreateForm({
           maxLength={80}
           autoComplete="organization"
         />
-        <div class="actions">
-          <button type="submit">Create workspace</button>
-        </div>
-      </form>
+      </PostForm>
       {isFirst ? (
         <p class="note">
           If an agent created an account for you, open the claim link that it sent you, or{" "}
@@ -151,8 +152,7 @@ function InvitationCard({
         )}{" "}
         with the role {invitation.role}. The invitation expires on {utcDay(invitation.expiresAt)}.
       </p>
-      <form method="post" action="/console/invitations">
-        <HiddenFields user={user} fields={{ invitation: invitation.id }} />
+      <PostForm user={user} action="/console/invitations" fields={{ invitation: invitation.id }}>
         <div class="actions">
           <button type="submit" name="answer" value="accept" aria-describedby={invitation.id}>
             Join workspace
@@ -167,7 +167,7 @@ function InvitationCard({
             Decline
           </button>
         </div>
-      </form>
+      </PostForm>
     </section>
   );
 }

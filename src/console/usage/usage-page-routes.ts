@@ -5,7 +5,7 @@ import type { Route } from "../../http/route.ts";
 import { sumsToCsv } from "../../usage/csv.ts";
 import { readUsage, sumUsage } from "../../usage/usage-stats.ts";
 import type { ConsoleReadDeps } from "../require-access.ts";
-import { AccountPath, workspacePage } from "../workspace-routes.ts";
+import { workspacePage } from "../workspace-routes.ts";
 import type { SnippetSettings } from "./call-snippets.tsx";
 import { readKeyNames, readUsageView } from "./read-usage.ts";
 import { usagePage } from "./usage-page.tsx";
@@ -24,7 +24,6 @@ function showRoute(deps: UsagePageDeps): Route {
     path: "/console/{account}/usage",
     id: "showWorkspaceUsage",
     summary: "Show the usage of a workspace",
-    params: AccountPath,
     query: UsageQuery,
     permission: "usage.read",
     run: async ({ view: page, account, query: sent, now }) => {
@@ -41,7 +40,6 @@ function exportRoute(deps: UsagePageDeps): Route {
     path: "/console/{account}/usage.csv",
     id: "exportWorkspaceUsage",
     summary: "Export the usage of a workspace as CSV",
-    params: AccountPath,
     query: UsageQuery,
     responses: { 200: { description: "The groups of the page.", contentType: "text/csv" } },
     permission: "usage.read",

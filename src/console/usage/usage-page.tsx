@@ -18,12 +18,11 @@ import {
 } from "../../http/pages/components/content.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
-import type { SessionUser } from "../../http/route.ts";
 import { type Dimension, DIMENSIONS, isLabelDimension } from "../../usage/usage-filter.ts";
 import { cacheHitShare, type UsageSum } from "../../usage/usage-stats.ts";
 import { consolePage, workspacePath } from "../console-layout.tsx";
 import { CallTable } from "../logs/logs-page.tsx";
-import type { WorkspaceContext } from "../require-access.ts";
+import type { WorkspaceView } from "../require-access.ts";
 import { type SnippetSettings, CallSnippets } from "./call-snippets.tsx";
 import {
   dayLink,
@@ -49,9 +48,7 @@ const DIMENSION_NAMES: Readonly<Record<Dimension, string>> = {
 };
 const GROUPS_SHOWN_MAX = 200;
 
-export interface UsagePageProps {
-  readonly user: SessionUser;
-  readonly workspace: WorkspaceContext;
+export interface UsagePageProps extends WorkspaceView {
   readonly query: UsageQuery;
   readonly period: Period;
   readonly view: UsageView;

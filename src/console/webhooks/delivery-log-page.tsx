@@ -18,23 +18,20 @@ import {
   Tag,
   type Tone,
 } from "../../http/pages/components/content.tsx";
-import { ErrorMessage } from "../../http/pages/components/form.tsx";
+import { ErrorMessage, PostForm } from "../../http/pages/components/form.tsx";
 import { DateTime, RelativeTime } from "../../http/pages/components/local-time.tsx";
 import { OlderLink, Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
-import type { SessionUser } from "../../http/route.ts";
 import { newFormToken } from "../../idempotency/form-submission.ts";
 import { withQuery } from "../confirm.tsx";
-import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
+import { consolePage, workspacePath } from "../console-layout.tsx";
 import { DoneNotice } from "../done-notice.tsx";
 import { OverlapField } from "../overlap-field.tsx";
-import type { WorkspaceContext } from "../require-access.ts";
+import type { WorkspaceView } from "../require-access.ts";
 import { EventFields } from "./event-fields.tsx";
 import { SecretNotice } from "./secret-notice.tsx";
 
-export interface DeliveryLogPageProps {
-  readonly user: SessionUser;
-  readonly workspace: WorkspaceContext;
+export interface DeliveryLogPageProps extends WorkspaceView {
   readonly webhook: Webhook;
   readonly deliveries: Page<Delivery>;
   readonly now: number;
@@ -119,12 +116,15 @@ function NoDeliveries({ user, workspace, webhook }: DeliveryLogPageProps): Child
     <EmptyState title="No deliveries yet">
       <p class="muted">Each event that is sent appears here with the response of your server.</p>
       {canSend ? (
-        <form method="post" action={workspacePath(workspace.accountId, "/webhooks")}>
-          <HiddenFields user={user} fields={{ webhook: webhook.id }} />
+        <PostForm
+          user={user}
+          action={workspacePath(workspace.accountId, "/webhooks")}
+          fields={{ webhook: webhook.id }}
+        >
           <button type="submit" name="do" value="test" class="secondary">
             Send test event
           </button>
-        </form>
+        </PostForm>
       ) : null}
     </EmptyState>
   );
@@ -154,12 +154,11 @@ function DeliveryTable({ user, workspace, webhook, deliveries }: DeliveryLogPage
         responseText(delivery),
         String(delivery.attempts.length),
         canReplay ? (
-          <form method="post" action={path}>
-            <HiddenFields user={user} fields={{ do: "replay", delivery: delivery.id }} />
+          <PostForm user={user} action={path} fields={{ do: "replay", delivery: delivery.id }}>
             <button type="submit" class="secondary small">
               Replay <span class="visually-hidden">{delivery.eventType}</span>
             </button>
-          </form>
+          </PostForm>
         ) : null,
       ])}
     />
@@ -225,13 +224,9 @@ function SettingsCard({ user, workspace, webhook }: DeliveryLogPageProps): Child
   return (
     <>
       <Card id="settings" title="Settings">
-        <form method="post" action={action}>
-          <HiddenFields user={user} fields={{ do: "events" }} />
+        <PostForm user={user} action={action} fields={{ do: "events" }} submit="Save events">
           <EventFields id="webhook" events={webhook.events} />
-          <div class="actions">
-            <button type="submit">Save events</button>
-          </div>
-        </form>
+        </PostForm>
       </Card>
       <Card id="secret" title="Signing secret">
         <p>
@@ -243,13 +238,14 @@ function SettingsCard({ user, workspace, webhook }: DeliveryLogPageProps): Child
             </>
           )}
         </p>
-        <form method="post" action={action}>
-          <HiddenFields user={user} fields={{ do: "rotate", once: newFormToken() }} />
+        <PostForm
+          user={user}
+          action={action}
+          fields={{ do: "rotate", once: newFormToken() }}
+          submit="Rotate secret"
+        >
           <OverlapField id="overlap" secretName="current secret" />
-          <div class="actions">
-            <button type="submit">Rotate secret</button>
-          </div>
-        </form>
+        </PostForm>
       </Card>
     </>
   );

@@ -13,7 +13,7 @@ import { removeWebhook, type Webhooks } from "../../webhooks/webhooks.ts";
 import { workspacePath } from "../console-layout.tsx";
 import { donePath, DoneQuery } from "../done-notice.tsx";
 import type { ConsoleReadDeps } from "../require-access.ts";
-import { AccountPath, workspacePage, workspaceForm } from "../workspace-routes.ts";
+import { workspacePage, workspaceForm } from "../workspace-routes.ts";
 import { deliveryLogRoutes } from "./delivery-log-page-routes.ts";
 import { chosenEvents, EVENT_FIELDS } from "./event-fields.tsx";
 import { type WebhookWithDelivery, webhooksPage } from "./webhooks-page.tsx";
@@ -33,7 +33,6 @@ function webhooksRoute(deps: WebhookPageDeps): Route {
     path: "/console/{account}/webhooks",
     id: "showWorkspaceWebhooks",
     summary: "List the webhooks of a workspace",
-    params: AccountPath,
     query: z.object({ delete: z.string().optional(), ...DoneQuery }),
     permission: "webhooks.read",
     run: async ({ view, account, query: { delete: deleteWebhookId, done } }) => {
@@ -72,7 +71,6 @@ function changeWebhooksRoute(deps: WebhookPageDeps): Route {
     path: "/console/{account}/webhooks",
     id: "changeWorkspaceWebhooks",
     summary: "Add, test, enable or delete a webhook",
-    params: AccountPath,
     body: WebhookForm,
     requestExample: { do: "add", url: "https://example.com/postern" },
     permission: "webhooks.change",

@@ -6,16 +6,16 @@ import type { Delivery } from "../../activity/deliveries.ts";
 import { ALL_EVENTS } from "../../activity/events.ts";
 import type { Webhook } from "../../activity/webhook-rows.ts";
 import { Card, EmptyState, Tag } from "../../http/pages/components/content.tsx";
-import { ErrorMessage, Field } from "../../http/pages/components/form.tsx";
+import { ErrorMessage, Field, PostForm } from "../../http/pages/components/form.tsx";
 import { RelativeTime } from "../../http/pages/components/local-time.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { SessionUser } from "../../http/route.ts";
 import { newFormToken } from "../../idempotency/form-submission.ts";
 import { Confirm, CONFIRM_ID, withQuery } from "../confirm.tsx";
-import { consolePage, HiddenFields, workspacePath } from "../console-layout.tsx";
+import { consolePage, workspacePath } from "../console-layout.tsx";
 import { DoneNotice } from "../done-notice.tsx";
-import type { WorkspaceContext } from "../require-access.ts";
+import type { WorkspaceView } from "../require-access.ts";
 import { DELIVERY_TONES, deliveryLogPath } from "./delivery-log-page.tsx";
 import { EventFields } from "./event-fields.tsx";
 import { SecretNotice } from "./secret-notice.tsx";
@@ -26,9 +26,7 @@ export interface WebhookWithDelivery {
   readonly latest: Delivery | undefined;
 }
 
-export interface WebhooksPageProps {
-  readonly user: SessionUser;
-  readonly workspace: WorkspaceContext;
+export interface WebhooksPageProps extends WorkspaceView {
   readonly webhooks: readonly WebhookWithDelivery[];
   /** The webhook whose deletion needs confirmation. */
   readonly deleteWebhookId?: string | undefined;
@@ -174,8 +172,7 @@ function WebhookActions({
   const action = workspacePath(accountId, "/webhooks");
   const isActive = status === "active";
   return (
-    <form class="row-actions" method="post" action={action}>
-      <HiddenFields user={user} fields={{ webhook: id }} />
+    <PostForm class="row-actions" user={user} action={action} fields={{ webhook: id }}>
       <button type="submit" name="do" value={isActive ? "test" : "enable"} class="plain">
         {isActive ? "Send test event" : "Enable"}{" "}
         <span class="visually-hidden">
@@ -185,15 +182,19 @@ function WebhookActions({
       <a href={`${withQuery(action, { delete: id })}#${CONFIRM_ID}`}>
         Delete <span class="visually-hidden">{url}</span>
       </a>
-    </form>
+    </PostForm>
   );
 }
 
 function AddForm({ user, workspace, rejected }: WebhooksPageProps): Child {
   return (
     <Card id="add" title="Add a webhook">
-      <form method="post" action={workspacePath(workspace.accountId, "/webhooks")}>
-        <HiddenFields user={user} fields={{ do: "add", once: newFormToken() }} />
+      <PostForm
+        user={user}
+        action={workspacePath(workspace.accountId, "/webhooks")}
+        fields={{ do: "add", once: newFormToken() }}
+        submit="Add webhook"
+      >
         <Field
           id="webhook-url"
           name="url"
@@ -205,10 +206,7 @@ function AddForm({ user, workspace, rejected }: WebhooksPageProps): Child {
           isRequired
         />
         <EventFields id="webhook" events={rejected?.events} />
-        <div class="actions">
-          <button type="submit">Add webhook</button>
-        </div>
-      </form>
+      </PostForm>
     </Card>
   );
 }

@@ -2,6 +2,7 @@
 // The frame of the console and operator pages: a sidebar, which is a drawer on narrow screens, and the head of a page.
 
 import type { Child } from "hono/jsx";
+import { PostForm } from "./components/form.tsx";
 
 export interface NavGroup {
   /** Absent for the first group. */
@@ -56,9 +57,7 @@ export function AppPage({ app, main }: { readonly app: AppFrame; readonly main: 
         </div>
         {main}
       </main>
-      <form id="sign-out" method="post" action={app.signOut.action}>
-        <input type="hidden" name="csrf" value={app.signOut.csrf} />
-      </form>
+      <PostForm id="sign-out" user={app.signOut} action={app.signOut.action} />
     </>
   );
 }

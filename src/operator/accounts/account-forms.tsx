@@ -3,6 +3,7 @@
 
 import type { Child } from "hono/jsx";
 import { formatUsd } from "../../base/text/format.ts";
+import { PostForm } from "../../http/pages/components/form.tsx";
 import { type Operator } from "../../http/route.ts";
 import { newFormToken } from "../../idempotency/form-submission.ts";
 import { accountPath } from "../operator-layout.tsx";
@@ -99,10 +100,11 @@ function ActionForm(props: ActionFormProps): Child {
     <section class="card" aria-labelledby={`${action}-title`}>
       <h3 id={`${action}-title`}>{title}</h3>
       <p class="hint">{description}</p>
-      <form method="post" action={accountPath(accountId)}>
-        <input type="hidden" name="csrf" value={operator.csrf} />
-        <input type="hidden" name="form" value={newFormToken()} />
-        <input type="hidden" name="do" value={action} />
+      <PostForm
+        user={operator}
+        action={accountPath(accountId)}
+        fields={{ form: newFormToken(), do: action }}
+      >
         {children}
         <label for={`${action}-reason`}>Reason</label>
         <input
@@ -116,7 +118,7 @@ function ActionForm(props: ActionFormProps): Child {
         <button type="submit" class={isDangerous === true ? "danger" : undefined}>
           {button}
         </button>
-      </form>
+      </PostForm>
     </section>
   );
 }

@@ -4,7 +4,7 @@
 import type { Child } from "hono/jsx";
 import { formatUsdExact } from "../../base/text/format.ts";
 import { Card, Notice } from "../../http/pages/components/content.tsx";
-import { ErrorMessage } from "../../http/pages/components/form.tsx";
+import { ErrorMessage, PostForm } from "../../http/pages/components/form.tsx";
 import { RelativeTime } from "../../http/pages/components/local-time.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
@@ -140,10 +140,12 @@ function DecisionForm({
 }): Child {
   const isOwn = requestedBy === operator.email;
   return (
-    <form class="row-actions" method="post" action={APPROVALS_PATH}>
-      <input type="hidden" name="csrf" value={operator.csrf} />
-      <input type="hidden" name="form" value={newFormToken()} />
-      <input type="hidden" name="request" value={id} />
+    <PostForm
+      class="row-actions"
+      user={operator}
+      action={APPROVALS_PATH}
+      fields={{ form: newFormToken(), request: id }}
+    >
       {isOwn ? null : (
         <button type="submit" name="decision" value="approve" class="small">
           Approve
@@ -152,6 +154,6 @@ function DecisionForm({
       <button type="submit" name="decision" value="reject" class="small secondary">
         {isOwn ? "Withdraw" : "Reject"}
       </button>
-    </form>
+    </PostForm>
   );
 }

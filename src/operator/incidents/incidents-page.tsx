@@ -3,7 +3,13 @@
 
 import type { Child } from "hono/jsx";
 import { Card, EmptyState, Notice, Tag } from "../../http/pages/components/content.tsx";
-import { ErrorMessage, Field, SelectField, TextField } from "../../http/pages/components/form.tsx";
+import {
+  ErrorMessage,
+  Field,
+  PostForm,
+  SelectField,
+  TextField,
+} from "../../http/pages/components/form.tsx";
 import { RelativeTime } from "../../http/pages/components/local-time.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
@@ -60,9 +66,12 @@ interface UpdateFormProps {
 
 function UpdateForm({ operator, incidents, values }: UpdateFormProps): Child {
   return (
-    <form class="narrow" method="post" action={INCIDENTS_PATH}>
-      <input type="hidden" name="csrf" value={operator.csrf} />
-      <input type="hidden" name="form" value={newFormToken()} />
+    <PostForm
+      class="narrow"
+      user={operator}
+      action={INCIDENTS_PATH}
+      fields={{ form: newFormToken() }}
+    >
       <SelectField
         name="incident"
         label="Incident"
@@ -107,7 +116,7 @@ function UpdateForm({ operator, incidents, values }: UpdateFormProps): Child {
         maxLength={MESSAGE_MAX}
       />
       <button type="submit">Post update</button>
-    </form>
+    </PostForm>
   );
 }
 

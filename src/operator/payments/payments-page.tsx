@@ -9,7 +9,7 @@ import { feeOf, formatCents, formatCredits } from "../../billing/invoices/cents.
 import type { Payment } from "../../billing/payments/payment-rows.ts";
 import type { MeteredPayment, MeteredState } from "../../billing/x402/upto-payment-rows.ts";
 import { WorkspaceName } from "../../http/pages/components/content.tsx";
-import { FilterSelect, ErrorMessage } from "../../http/pages/components/form.tsx";
+import { ErrorMessage, FilterSelect, PostForm } from "../../http/pages/components/form.tsx";
 import { OlderLink, Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import { type Operator } from "../../http/route.ts";
@@ -290,11 +290,12 @@ function UnclearPaymentCard(props: UnclearPaymentCardProps): Child {
           .split("`")
           .map((part, index) => (index % 2 === 1 ? <code>{part}</code> : part))}
       </p>
-      <form class="inline" method="post" action={PATH}>
-        <input type="hidden" name="csrf" value={operator.csrf} />
-        <input type="hidden" name="form" value={newFormToken()} />
-        <input type="hidden" name="do" value="mark_absent" />
-        <input type="hidden" name="payment" value={id} />
+      <PostForm
+        class="inline"
+        user={operator}
+        action={PATH}
+        fields={{ form: newFormToken(), do: "mark_absent", payment: id }}
+      >
         <div class="long">
           <label for={`absent-${nonce}`}>Reason (how you know that it is not on the chain)</label>
           <input
@@ -309,7 +310,7 @@ function UnclearPaymentCard(props: UnclearPaymentCardProps): Child {
         <button type="submit" class="danger">
           Mark as not on chain
         </button>
-      </form>
+      </PostForm>
     </section>
   );
 }

@@ -5,7 +5,7 @@ import type { Child } from "hono/jsx";
 import { usdText } from "../../base/money/money.ts";
 import { formatInteger, formatUsd, pluralize } from "../../base/text/format.ts";
 import { Card, EmptyState, Notice, Tag } from "../../http/pages/components/content.tsx";
-import { ErrorMessage, Field, SelectField } from "../../http/pages/components/form.tsx";
+import { ErrorMessage, Field, PostForm, SelectField } from "../../http/pages/components/form.tsx";
 import { DateTime } from "../../http/pages/components/local-time.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
@@ -139,16 +139,6 @@ function LevelState({ level: { endedAt, startsAt } }: { readonly level: ServiceL
   );
 }
 
-function FormStart({ operator, action }: { readonly operator: Operator; readonly action: string }) {
-  return (
-    <>
-      <input type="hidden" name="csrf" value={operator.csrf} />
-      <input type="hidden" name="form" value={newFormToken()} />
-      {action === "" ? null : <input type="hidden" name="do" value={action} />}
-    </>
-  );
-}
-
 function SwitchForm({
   operator,
   level,
@@ -158,14 +148,16 @@ function SwitchForm({
 }): Child {
   const isOn = level.endedAt === null;
   return (
-    <form method="post" action={SERVICE_LEVELS_PATH}>
-      <FormStart operator={operator} action={isOn ? "end" : "repeat"} />
-      <input type="hidden" name="id" value={level.id} />
+    <PostForm
+      user={operator}
+      action={SERVICE_LEVELS_PATH}
+      fields={{ form: newFormToken(), do: isOn ? "end" : "repeat", id: level.id }}
+    >
       <button type="submit" class="secondary">
         {isOn ? "Turn off" : "Turn on again"}
         <span class="visually-hidden"> {levelText(level)}</span>
       </button>
-    </form>
+    </PostForm>
   );
 }
 
@@ -186,8 +178,7 @@ function AddForm({
 }): Child {
   const usd = values["cap_usd"] ?? usdText(10_000_000_000n);
   return (
-    <form method="post" action={SERVICE_LEVELS_PATH}>
-      <FormStart operator={operator} action="" />
+    <PostForm user={operator} action={SERVICE_LEVELS_PATH} fields={{ form: newFormToken() }}>
       <Field
         id="model"
         name="model"
@@ -242,6 +233,6 @@ function AddForm({
           Add service level
         </button>
       </div>
-    </form>
+    </PostForm>
   );
 }

@@ -12,7 +12,7 @@ import {
   type LiveLimits,
 } from "../../controls/limits.ts";
 import { Card, EmptyState, Notice } from "../../http/pages/components/content.tsx";
-import { ErrorMessage, Field, TextField } from "../../http/pages/components/form.tsx";
+import { ErrorMessage, Field, PostForm, TextField } from "../../http/pages/components/form.tsx";
 import { RelativeTime } from "../../http/pages/components/local-time.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
@@ -93,13 +93,26 @@ export function controlsPage(operator: Operator, props: ControlsPageProps): Page
   });
 }
 
-function FormStart({ operator, action }: { readonly operator: Operator; readonly action: string }) {
+function ControlForm({
+  operator,
+  fields,
+  class: className,
+  children,
+}: {
+  readonly operator: Operator;
+  readonly fields: Readonly<Record<string, string>>;
+  readonly class?: string | undefined;
+  readonly children: Child;
+}): Child {
   return (
-    <>
-      <input type="hidden" name="csrf" value={operator.csrf} />
-      <input type="hidden" name="form" value={newFormToken()} />
-      <input type="hidden" name="do" value={action} />
-    </>
+    <PostForm
+      class={className}
+      user={operator}
+      action={CONTROLS_PATH}
+      fields={{ form: newFormToken(), ...fields }}
+    >
+      {children}
+    </PostForm>
   );
 }
 
@@ -112,8 +125,7 @@ function BlockCard({ operator, values }: FormCardProps): Child {
   const own = values["do"] === "block" ? values : {};
   return (
     <Card id="block" title="Block a network or an email domain">
-      <form method="post" action={CONTROLS_PATH}>
-        <FormStart operator={operator} action="block" />
+      <ControlForm operator={operator} fields={{ do: "block" }}>
         <div class="field">
           <label for="kind">Type</label>
           <select id="kind" name="kind">
@@ -135,7 +147,7 @@ function BlockCard({ operator, values }: FormCardProps): Child {
         <button type="submit" class="danger">
           Block
         </button>
-      </form>
+      </ControlForm>
     </Card>
   );
 }
@@ -144,8 +156,7 @@ function FreezeCard({ operator, values }: FormCardProps): Child {
   const own = values["do"] === "freeze" ? values : {};
   return (
     <Card id="freeze" title="Freeze a list of accounts">
-      <form method="post" action={CONTROLS_PATH}>
-        <FormStart operator={operator} action="freeze" />
+      <ControlForm operator={operator} fields={{ do: "freeze" }}>
         <TextField
           id="accounts"
           name="accounts"
@@ -158,7 +169,7 @@ function FreezeCard({ operator, values }: FormCardProps): Child {
         <button type="submit" class="danger">
           Freeze accounts
         </button>
-      </form>
+      </ControlForm>
     </Card>
   );
 }
@@ -186,14 +197,15 @@ function BlockTable({
         <bdi class="name">{reason}</bdi>,
         <RelativeTime at={createdAt} />,
         createdBy,
-        <form class="row-actions" method="post" action={CONTROLS_PATH}>
-          <FormStart operator={operator} action="unblock" />
-          <input type="hidden" name="kind" value={kind} />
-          <input type="hidden" name="value" value={value} />
+        <ControlForm
+          class="row-actions"
+          operator={operator}
+          fields={{ do: "unblock", kind, value }}
+        >
           <button type="submit" class="small secondary" aria-label={`Remove the block of ${value}`}>
             Remove
           </button>
-        </form>,
+        </ControlForm>,
       ])}
     />
   );
@@ -210,9 +222,7 @@ function LimitForm({
 }): Child {
   const { label } = LIMITS[name];
   return (
-    <form class="inline-form" method="post" action={CONTROLS_PATH}>
-      <FormStart operator={operator} action="limit" />
-      <input type="hidden" name="name" value={name} />
+    <ControlForm class="inline-form" operator={operator} fields={{ do: "limit", name }}>
       <label for={name} class="visually-hidden">
         {label}
       </label>
@@ -226,7 +236,7 @@ function LimitForm({
       <button type="submit" class="secondary">
         Save <span class="visually-hidden">{label}</span>
       </button>
-    </form>
+    </ControlForm>
   );
 }
 

@@ -37,6 +37,53 @@ export function FilterSelect({
   );
 }
 
+interface PostFormProps {
+  /** The person or operator, whose CSRF token the form sends; undefined if there is no session. */
+  readonly user: { readonly csrf: string } | undefined;
+  readonly action: string;
+  /** Hidden fields. */
+  readonly fields?: Readonly<Record<string, string>>;
+  readonly id?: string;
+  readonly class?: string | undefined;
+  /** The label of its button below the fields; absent if the children have the buttons. */
+  readonly submit?: Child;
+  readonly isSecondary?: boolean;
+  readonly children?: Child;
+}
+
+/** A form that sends a POST request with the CSRF token of the session. */
+export function PostForm(props: PostFormProps): Child {
+  const { user, action, fields = {}, submit, isSecondary, children } = props;
+  return (
+    <form id={props.id} class={props.class} method="post" action={action}>
+      {user === undefined ? null : <HiddenFields fields={{ csrf: user.csrf }} />}
+      <HiddenFields fields={fields} />
+      {children}
+      {submit === undefined ? null : (
+        <div class="actions">
+          <button type="submit" class={isSecondary === true ? "secondary" : undefined}>
+            {submit}
+          </button>
+        </div>
+      )}
+    </form>
+  );
+}
+
+export function HiddenFields({
+  fields,
+}: {
+  readonly fields: Readonly<Record<string, string>>;
+}): Child {
+  return (
+    <>
+      {Object.entries(fields).map(([name, value]) => (
+        <input type="hidden" name={name} value={value} />
+      ))}
+    </>
+  );
+}
+
 interface FieldProps {
   readonly id: string;
   readonly name: string;
