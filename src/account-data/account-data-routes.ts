@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { keyAct } from "../activity/audit.ts";
 import type { InvoiceLinks } from "../billing/invoices/invoice-record.ts";
-import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
+import { keyRoute, keyWriteRoute, oneResponse, type Route } from "../http/route.ts";
 import { timestamp } from "../http/schemas.ts";
 import type { Reader } from "../store/db.ts";
 import { closeAccount, GRACE_DAYS, reopenAccount } from "./closing.ts";
@@ -76,13 +76,7 @@ function closeRoute(): Route {
     summary: "Close the account",
     description: `Refuses model calls and purchases at once. For ${GRACE_DAYS} days everything can be read and exported, and POST /v1/account/reopen undoes it. Then emails, names, webhooks, stored responses and provider keys are erased for good; transfers are kept without them, and paid invoices keep the buyer that they name. The balance is not paid out by this request. A workspace that a person owns is closed in the console.`,
     dialect: "openai",
-    responses: {
-      200: {
-        description: "The account is closing.",
-        schema: ClosingRecord,
-        example: CLOSING_EXAMPLE,
-      },
-    },
+    responses: oneResponse("The account is closing.", ClosingRecord, CLOSING_EXAMPLE),
     faults: ["forbidden"],
     run: async (tx, { caller, clientIp, now }) => {
       const { since, erasedFrom } = await closeAccount(tx, keyAct(caller, { clientIp, now }));
@@ -101,13 +95,12 @@ function reopenRoute(): Route {
     tag: "Accounts",
     summary: "Reopen an account that is closing",
     dialect: "openai",
-    responses: {
-      200: {
-        description: "The account is active.",
-        schema: ClosingRecord,
-        example: { ...CLOSING_EXAMPLE, status: "active", closing_since: null, erased_from: null },
-      },
-    },
+    responses: oneResponse("The account is active.", ClosingRecord, {
+      ...CLOSING_EXAMPLE,
+      status: "active",
+      closing_since: null,
+      erased_from: null,
+    }),
     faults: ["forbidden", "conflict"],
     run: async (tx, { caller, clientIp, now }) => {
       await reopenAccount(tx, keyAct(caller, { clientIp, now }));

@@ -35,10 +35,11 @@ import { requireLocalOrigin } from "../http/guards/dev-cors.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import {
   keyRoute,
-  type RouteResponse,
   keyWriteRoute,
+  oneResponse,
   publicWriteRoute,
   type Route,
+  type RouteResponse,
 } from "../http/route.ts";
 import { NextStepSchema, timestamp } from "../http/schemas.ts";
 import {
@@ -166,48 +167,47 @@ function createRoute(deps: AccountRouteDeps): Route {
     dialect: "openai",
     body: NewAccount,
     requestExample: {},
-    responses: {
-      201: {
-        description: "The account, its first key and its starting balance.",
-        schema: z
-          .object({
-            account: AccountRecord,
-            api_key: z.string().nullable().meta({
-              description: "The raw key, shown only once; null with a `credential`.",
-            }),
-            balance: BalanceRecord,
-            first_call: FirstCall.optional().meta({
+    responses: oneResponse(
+      "The account, its first key and its starting balance.",
+      z
+        .object({
+          account: AccountRecord,
+          api_key: z.string().nullable().meta({
+            description: "The raw key, shown only once; null with a `credential`.",
+          }),
+          balance: BalanceRecord,
+          first_call: FirstCall.optional().meta({
+            description:
+              "A call that works now, of the cheapest model, and the most that it costs.",
+          }),
+          claim: z
+            .object({ start: NextStepSchema })
+            .optional()
+            .meta({ description: "How a human can claim the account; the key keeps working." }),
+          next: z
+            .array(NextStepSchema)
+            .optional()
+            .meta({
               description:
-                "A call that works now, of the cheapest model, and the most that it costs.",
+                "Only if the balance is 0, because today's starting credit is used up: how to fund the account.",
+              examples: [
+                fundingSteps(
+                  { hasPage: true, acceptsX402: false, acceptsMpp: false, minUsd: 1 },
+                  { isSignInDisabled: false },
+                ),
+              ],
             }),
-            claim: z
-              .object({ start: NextStepSchema })
-              .optional()
-              .meta({ description: "How a human can claim the account; the key keeps working." }),
-            next: z
-              .array(NextStepSchema)
-              .optional()
-              .meta({
-                description:
-                  "Only if the balance is 0, because today's starting credit is used up: how to fund the account.",
-                examples: [
-                  fundingSteps(
-                    { hasPage: true, acceptsX402: false, acceptsMpp: false, minUsd: 1 },
-                    { isSignInDisabled: false },
-                  ),
-                ],
-              }),
-          })
-          .meta({ id: "NewAccount" }),
-        example: {
-          account: ACCOUNT_EXAMPLE,
-          api_key: "pst-rt-8Kd0aQm3VtR5xWc7ZbN1LfJ9HgS4PyE6UoTiA2KdM8q0hXy2b",
-          balance: { credits: 50_000, usd: 0.05, held_credits: 0 },
-          first_call: FIRST_CALL_EXAMPLE,
-          ...(deps.claimStep === undefined ? {} : { claim: { start: deps.claimStep } }),
-        },
+        })
+        .meta({ id: "NewAccount" }),
+      {
+        account: ACCOUNT_EXAMPLE,
+        api_key: "pst-rt-8Kd0aQm3VtR5xWc7ZbN1LfJ9HgS4PyE6UoTiA2KdM8q0hXy2b",
+        balance: { credits: 50_000, usd: 0.05, held_credits: 0 },
+        first_call: FIRST_CALL_EXAMPLE,
+        ...(deps.claimStep === undefined ? {} : { claim: { start: deps.claimStep } }),
       },
-    },
+      201,
+    ),
     faults: ["rate_limited", "conflict", "forbidden", "proof_of_work_required", "overloaded"],
     requestHeaders: { ...PROOF_HEADER_DOC, ...SIGNATURE_HEADERS_DOC },
     // Verified before the transaction, because the keys of the agent's operator may have to be fetched.
@@ -318,22 +318,16 @@ function readRoute(deps: AccountRouteDeps): Route {
     tag: "Accounts",
     summary: "Get the account with its balance, budgets and key",
     dialect: "openai",
-    responses: {
-      200: {
-        description: "The account of the key.",
-        schema: AccountState,
-        example: {
-          account: ACCOUNT_EXAMPLE,
-          balance: { credits: 50_000, usd: 0.05, held_credits: 0 },
-          owed_usd: 0,
-          frozen: null,
-          closing: null,
-          budgets: NO_BUDGETS_EXAMPLE,
-          key: FIRST_KEY_EXAMPLE,
-          members: [],
-        },
-      },
-    },
+    responses: oneResponse("The account of the key.", AccountState, {
+      account: ACCOUNT_EXAMPLE,
+      balance: { credits: 50_000, usd: 0.05, held_credits: 0 },
+      owed_usd: 0,
+      frozen: null,
+      closing: null,
+      budgets: NO_BUDGETS_EXAMPLE,
+      key: FIRST_KEY_EXAMPLE,
+      members: [],
+    }),
     faults: [],
     run: async ({ caller, now }) => {
       const [account, wallet, freeze, budgets, key, members] = await Promise.all([
@@ -395,13 +389,10 @@ function changeRoute({ keys: { forgetLookUps: onChanged } }: AccountRouteDeps): 
       })
       .meta({ id: "AccountChange" }),
     requestExample: { name: "Acme production" },
-    responses: {
-      200: {
-        description: "The account.",
-        schema: AccountRecord,
-        example: { ...ACCOUNT_EXAMPLE, name: "Acme production" },
-      },
-    },
+    responses: oneResponse("The account.", AccountRecord, {
+      ...ACCOUNT_EXAMPLE,
+      name: "Acme production",
+    }),
     faults: [],
     run: async (tx, { caller, body, clientIp, now }) => {
       const act = keyAct(caller, { clientIp, now });

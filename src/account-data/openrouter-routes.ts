@@ -4,7 +4,7 @@
 import { z } from "zod";
 import { type Nano, usdText } from "../base/money/money.ts";
 import type { LimitWindow } from "../base/money/spend-window.ts";
-import { keyRoute, type Route } from "../http/route.ts";
+import { keyRoute, oneResponse, type Route } from "../http/route.ts";
 import { timestamp } from "../http/schemas.ts";
 import { toKeyRecord } from "../keys/key-record.ts";
 import { getKey } from "../keys/keys.ts";
@@ -50,23 +50,17 @@ function keyInfoRoute(db: Db): Route {
     description: "GET /v1/keys/self has more. Needs no scope.",
     dialect: "openai",
     hidden: true,
-    responses: {
-      200: {
-        description: "The key.",
-        schema: KeyInfo,
-        example: {
-          data: {
-            label: "pst-rt-8Kd0a…Xy2b",
-            usage: 1.25,
-            limit: 5,
-            limit_remaining: 3.75,
-            limit_reset: "daily",
-            is_free_tier: false,
-            expires_at: null,
-          },
-        },
+    responses: oneResponse("The key.", KeyInfo, {
+      data: {
+        label: "pst-rt-8Kd0a…Xy2b",
+        usage: 1.25,
+        limit: 5,
+        limit_remaining: 3.75,
+        limit_reset: "daily",
+        is_free_tier: false,
+        expires_at: null,
       },
-    },
+    }),
     faults: [],
     run: async ({ caller, now }) => {
       const [key, wallet] = await Promise.all([
@@ -109,13 +103,9 @@ function creditsRoute(db: Db): Route {
     description: "The difference of both is the balance. GET /v1/account has more.",
     dialect: "openai",
     hidden: true,
-    responses: {
-      200: {
-        description: "The credits.",
-        schema: Credits,
-        example: { data: { total_credits: 20, total_usage: 3.5 } },
-      },
-    },
+    responses: oneResponse("The credits.", Credits, {
+      data: { total_credits: 20, total_usage: 3.5 },
+    }),
     faults: [],
     run: async ({ caller }) => {
       const [{ paid, promo }, { cost }] = await Promise.all([
@@ -193,9 +183,7 @@ function generationRoute(db: Db): Route {
         example: GENERATION_EXAMPLE.data.id,
       }),
     }),
-    responses: {
-      200: { description: "The call.", schema: Generation, example: GENERATION_EXAMPLE },
-    },
+    responses: oneResponse("The call.", Generation, GENERATION_EXAMPLE),
     faults: ["not_found"],
     run: async ({ caller, query }) => {
       const record = await readUsage(db, (reader) => getUsage(reader, caller.accountId, query.id));

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { type Act, keyAct, recordAuditEntry } from "../activity/audit.ts";
 import { invalid } from "../base/fault.ts";
 import { MAX_NANO, type Nano, nanoFromUsd, usdText } from "../base/money/money.ts";
-import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
+import { keyRoute, keyWriteRoute, oneResponse, type Route } from "../http/route.ts";
 import { UsdAmount } from "../http/schemas.ts";
 import { getLowBalanceThreshold, setLowBalanceThreshold } from "../ledger/balance-thresholds.ts";
 import type { Db, Tx } from "../store/db.ts";
@@ -21,13 +21,10 @@ const BalanceAlertRecord = z
   .meta({ id: "BalanceAlert" });
 
 const DOC = { tag: "Webhooks", path: "/v1/account/balance-alert", dialect: "openai" } as const;
-const RESPONSES = {
-  200: {
-    description: "The current threshold.",
-    schema: BalanceAlertRecord,
-    example: { object: "balance_alert", low_usd: 1 },
-  },
-};
+const RESPONSES = oneResponse("The current threshold.", BalanceAlertRecord, {
+  object: "balance_alert",
+  low_usd: 1,
+});
 
 export function balanceAlertRoutes({ db }: { readonly db: Db }): readonly Route[] {
   return [getRoute(db), setRoute()];

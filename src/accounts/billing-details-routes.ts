@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { keyAct } from "../activity/audit.ts";
-import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
+import { keyRoute, keyWriteRoute, oneResponse, type Route } from "../http/route.ts";
 import type { Db } from "../store/db.ts";
 import {
   type BillingDetails,
@@ -36,13 +36,10 @@ const EXAMPLE = {
   contacts: ["invoices@example.com"],
 };
 const DOC = { tag: "Billing", path: "/v1/billing/details", dialect: "openai" } as const;
-const RESPONSES = {
-  200: {
-    description: "The current details.",
-    schema: BillingDetailsRecord,
-    example: { object: "billing_details", ...EXAMPLE },
-  },
-};
+const RESPONSES = oneResponse("The current details.", BillingDetailsRecord, {
+  object: "billing_details",
+  ...EXAMPLE,
+});
 
 export function billingDetailsRoutes({ db }: { readonly db: Db }): readonly Route[] {
   return [getRoute(db), setRoute()];

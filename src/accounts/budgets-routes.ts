@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { keyAct } from "../activity/audit.ts";
-import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
+import { keyRoute, keyWriteRoute, oneResponse, type Route } from "../http/route.ts";
 import { UsdAmount } from "../http/schemas.ts";
 import type { BudgetLimits } from "../ledger/budget-rules.ts";
 import { getBudgets } from "../ledger/wallet-budgets.ts";
@@ -23,13 +23,7 @@ const BudgetSettings = z
   })
   .meta({ id: "BudgetSettings" });
 
-const RESPONSES = {
-  200: {
-    description: "The budgets and their use.",
-    schema: BudgetsRecord,
-    example: BUDGETS_EXAMPLE,
-  },
-};
+const RESPONSES = oneResponse("The budgets and their use.", BudgetsRecord, BUDGETS_EXAMPLE);
 
 export function budgetRoutes({ db }: { readonly db: Db }): readonly Route[] {
   return [readRoute(db), changeRoute()];

@@ -4,8 +4,8 @@ import { z } from "zod";
 import { keyAct } from "../activity/audit.ts";
 import { invalid } from "../base/fault.ts";
 import { PAGE_LIMIT_DEFAULT } from "../base/pagination.ts";
-import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
-import { listSchema, PageLimit } from "../http/schemas.ts";
+import { keyRoute, keyWriteRoute, oneResponse, type Route } from "../http/route.ts";
+import { listResponse, PageLimit } from "../http/schemas.ts";
 import { findLiveKey } from "../keys/live-keys.ts";
 import type { SessionPosition } from "../ledger/session-rows.ts";
 import type { Db } from "../store/db.ts";
@@ -35,13 +35,11 @@ const SessionPath = z.object({
     .meta({ description: "The id of the session.", example: SESSION_EXAMPLE.id }),
 });
 
-const DETAILS = {
-  200: {
-    description: "The session with its agents.",
-    schema: SessionDetailRecord,
-    example: SESSION_DETAIL_EXAMPLE,
-  },
-};
+const DETAILS = oneResponse(
+  "The session with its agents.",
+  SessionDetailRecord,
+  SESSION_DETAIL_EXAMPLE,
+);
 
 export interface AgentSessionDeps {
   readonly db: Db;
@@ -70,13 +68,12 @@ function listRoute({ db }: AgentSessionDeps): Route {
         .optional()
         .meta({ description: "`next_cursor` of the previous page." }),
     }),
-    responses: {
-      200: {
-        description: "A page of sessions.",
-        schema: listSchema(SessionRecord, "AgentSessionList"),
-        example: { object: "list", data: [SESSION_EXAMPLE], has_more: false, next_cursor: null },
-      },
-    },
+    responses: listResponse(
+      "A page of sessions.",
+      SessionRecord,
+      "AgentSessionList",
+      SESSION_EXAMPLE,
+    ),
     faults: [],
     run: async ({ caller, query: { limit, cursor } }) => {
       const { sessions, hasMore } = await readSessionPage(db, caller.accountId, {

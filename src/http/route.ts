@@ -100,6 +100,16 @@ export interface ResponseDoc {
   readonly alternatives?: readonly Pick<ResponseDoc, "schema" | "contentType" | "example">[];
 }
 
+/** The documentation of a route with one response. */
+export function oneResponse(
+  description: string,
+  schema: z.ZodType,
+  example: unknown,
+  status = 200,
+): Readonly<Record<number, ResponseDoc>> {
+  return { [status]: { description, schema, example } };
+}
+
 /** Whether a key with these scopes can take a next step. */
 export type StepFilter = (granted: ReadonlySet<Scope>, step: NextStep) => boolean;
 

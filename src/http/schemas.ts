@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../base/pagination.ts";
+import { oneResponse, type ResponseDoc } from "./route.ts";
 
 export const Timestamp = z.iso.datetime({
   offset: true,
@@ -55,6 +56,17 @@ export function listSchema(record: z.ZodType, id: string): z.ZodType {
       next_cursor: z.string().nullable(),
     })
     .meta({ id });
+}
+
+/** The documentation of a route that returns a page of records. */
+export function listResponse(
+  description: string,
+  record: z.ZodType,
+  id: string,
+  example: unknown,
+): Readonly<Record<number, ResponseDoc>> {
+  const page = { object: "list", data: [example], has_more: false, next_cursor: null };
+  return oneResponse(description, listSchema(record, id), page);
 }
 
 export const NextStepSchema = z

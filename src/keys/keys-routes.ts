@@ -8,10 +8,10 @@ import { invalid } from "../base/fault.ts";
 import { type Nano, nanoFromUsd, usdText } from "../base/money/money.ts";
 import { LIMIT_WINDOWS } from "../base/money/spend-window.ts";
 import { SECOND_MS } from "../base/time.ts";
-import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
+import { keyRoute, keyWriteRoute, oneResponse, type Route } from "../http/route.ts";
 import {
   cursorSchema,
-  listSchema,
+  listResponse,
   OverlapSeconds,
   PageQuery,
   Timestamp,
@@ -115,13 +115,7 @@ function createRoute(keys: Keys, provePublicKey: ProvePublicKey): Route {
     dialect: "openai",
     body: NewKeyBody,
     requestExample: { name: "ci", limit_usd: 5, limit_window: "day" },
-    responses: {
-      201: {
-        description: "The key, with its raw value.",
-        schema: NewKeyRecord,
-        example: NEW_KEY_EXAMPLE,
-      },
-    },
+    responses: oneResponse("The key, with its raw value.", NewKeyRecord, NEW_KEY_EXAMPLE, 201),
     faults: ["forbidden", "conflict"],
     run: async (tx, input) => {
       const { caller, body, clientIp, now } = input;
@@ -154,13 +148,7 @@ function listRoute(db: Db): Route {
         description: "Only keys below this one.",
       }),
     }),
-    responses: {
-      200: {
-        description: "A page of keys.",
-        schema: listSchema(KeyRecord, "ApiKeyList"),
-        example: { object: "list", data: [KEY_EXAMPLE], has_more: false, next_cursor: null },
-      },
-    },
+    responses: listResponse("A page of keys.", KeyRecord, "ApiKeyList", KEY_EXAMPLE),
     faults: [],
     run: async ({ caller, query: { derived_from: derivedFrom, ...query }, now }) => {
       const page = await listKeys(db, caller.accountId, { ...query, derivedFrom }, now);
@@ -181,7 +169,7 @@ function ownRoute(db: Db): Route {
       "The limit, the spend, the scopes and the policy of the key that sends the request. Needs no scope.",
     dialect: "openai",
     query: z.strictObject({}),
-    responses: { 200: { description: "The key.", schema: KeyRecord, example: KEY_EXAMPLE } },
+    responses: oneResponse("The key.", KeyRecord, KEY_EXAMPLE),
     faults: [],
     run: async ({ caller, now }) => ({
       status: 200,
@@ -204,7 +192,7 @@ function getRoute(db: Db): Route {
     summary: "Get a key",
     dialect: "openai",
     params: KeyPath,
-    responses: { 200: { description: "The key.", schema: KeyRecord, example: KEY_EXAMPLE } },
+    responses: oneResponse("The key.", KeyRecord, KEY_EXAMPLE),
     faults: ["not_found"],
     run: async ({ caller, params, now }) => ({
       status: 200,
@@ -233,13 +221,10 @@ function changeRoute(): Route {
     params: KeyPath,
     body: KeyChangeBody,
     requestExample: { name: "nightly build" },
-    responses: {
-      200: {
-        description: "The changed key.",
-        schema: KeyRecord,
-        example: { ...KEY_EXAMPLE, name: "nightly build" },
-      },
-    },
+    responses: oneResponse("The changed key.", KeyRecord, {
+      ...KEY_EXAMPLE,
+      name: "nightly build",
+    }),
     faults: ["forbidden", "not_found", "conflict"],
     run: async (tx, { caller, params, body, clientIp, now }) => {
       const act = keyAct(caller, { clientIp, now });
@@ -279,20 +264,14 @@ function rotateRoute(keys: Keys): Route {
     params: KeyPath,
     body: RotationBody,
     requestExample: { overlap_seconds: 3600 },
-    responses: {
-      200: {
-        description: "The key, with its new raw value.",
-        schema: RotatedKeyRecord,
-        example: {
-          ...NEW_KEY_EXAMPLE,
-          former_secret: {
-            last4: "8q0h",
-            expires_at: "2026-11-21T10:30:00.000Z",
-            last_used_at: null,
-          },
-        },
+    responses: oneResponse("The key, with its new raw value.", RotatedKeyRecord, {
+      ...NEW_KEY_EXAMPLE,
+      former_secret: {
+        last4: "8q0h",
+        expires_at: "2026-11-21T10:30:00.000Z",
+        last_used_at: null,
       },
-    },
+    }),
     faults: ["forbidden", "not_found", "conflict"],
     run: async (tx, { caller, params, body, clientIp, now }) => {
       const id = params.id === "self" ? caller.keyId : params.id;
@@ -327,18 +306,16 @@ function revokeRoute(): Route {
       "The key is rejected from the next request on. Repeating the request returns the same response. A key can revoke itself and other keys; with a limit, a policy or a list of scopes, only itself and keys that it created. If no live key is left, the response has `warning`, also as the header `x-postern-warning`, because the balance of an unclaimed account is then out of reach.",
     dialect: "openai",
     params: KeyPath,
-    responses: {
-      200: {
-        description: "The revoked key.",
-        schema: KeyRecord.extend({
-          warning: z
-            .string()
-            .optional()
-            .meta({ description: "Only if no live key is left: what that means." }),
-        }).meta({ id: "RevokedKey" }),
-        example: { ...KEY_EXAMPLE, revoked_at: "2026-11-21T10:00:00.000Z" },
-      },
-    },
+    responses: oneResponse(
+      "The revoked key.",
+      KeyRecord.extend({
+        warning: z
+          .string()
+          .optional()
+          .meta({ description: "Only if no live key is left: what that means." }),
+      }).meta({ id: "RevokedKey" }),
+      { ...KEY_EXAMPLE, revoked_at: "2026-11-21T10:00:00.000Z" },
+    ),
     faults: ["forbidden", "not_found"],
     run: async (tx, { caller, params, clientIp, now }) => {
       const key = await revokeKeyForCaller(tx, keyAct(caller, { clientIp, now }), params.id);

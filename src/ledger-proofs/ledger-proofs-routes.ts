@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { invalid } from "../base/fault.ts";
-import { keyRoute, publicRoute, type Route } from "../http/route.ts";
+import { keyRoute, oneResponse, publicRoute, type Route } from "../http/route.ts";
 import { ENTRIES_MAX, findProof, type ProofDeps } from "./find-proof.ts";
 import { SIZE_MAX } from "./merkle-tree.ts";
 import { PROOF_DAYS } from "./publish-day.ts";
@@ -103,28 +103,22 @@ function proofRoute(deps: ProofDeps): Route {
         .default(0)
         .meta({ description: "`next_cursor` of the previous page." }),
     }),
-    responses: {
-      200: {
-        description: "The proof.",
-        schema: ProofRecord,
-        example: {
-          object: "ledger_proof",
-          account: "acct_06fpcq1pz9wkmw1c2n8z9rq5xt",
-          day: "2026-11-27",
-          head: "eyJhbGciOi…",
-          record: { leaf: RECORD_EXAMPLE, index: 0, path: [] },
-          balance_nano: "4200000000",
-          balance: [
-            {
-              leaf: '{"type":"balance","day":"2026-11-27",…}',
-              index: 3,
-              path: [{ hash: HASH_EXAMPLE, nano: "81230000" }],
-            },
-          ],
-          entries: null,
+    responses: oneResponse("The proof.", ProofRecord, {
+      object: "ledger_proof",
+      account: "acct_06fpcq1pz9wkmw1c2n8z9rq5xt",
+      day: "2026-11-27",
+      head: "eyJhbGciOi…",
+      record: { leaf: RECORD_EXAMPLE, index: 0, path: [] },
+      balance_nano: "4200000000",
+      balance: [
+        {
+          leaf: '{"type":"balance","day":"2026-11-27",…}',
+          index: 3,
+          path: [{ hash: HASH_EXAMPLE, nano: "81230000" }],
         },
-      },
-    },
+      ],
+      entries: null,
+    }),
     faults: ["not_found"],
     run: async ({ caller, query: { day, limit, cursor: offset } }) => ({
       status: 200,
@@ -151,20 +145,14 @@ function rootsRoute({ log }: ProofDeps): Route {
         description: "The size of the log at the end of the page; the newest by default.",
       }),
     }),
-    responses: {
-      200: {
-        description: `At most ${RECORDS_MAX} records.`,
-        schema: RootsRecord,
-        example: {
-          object: "ledger_roots",
-          head: "eyJhbGciOi…",
-          tree_size: 1,
-          data: [{ index: 0, record: RECORD_EXAMPLE }],
-          consistency: [],
-          has_more: false,
-        },
-      },
-    },
+    responses: oneResponse(`At most ${RECORDS_MAX} records.`, RootsRecord, {
+      object: "ledger_roots",
+      head: "eyJhbGciOi…",
+      tree_size: 1,
+      data: [{ index: 0, record: RECORD_EXAMPLE }],
+      consistency: [],
+      has_more: false,
+    }),
     faults: [],
     run: async ({ query: { since, size } }) => {
       const days = await log.read();

@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { type Secret, timingSafeEqualText } from "../base/crypto/secret.ts";
 import { Fault } from "../base/fault.ts";
-import { publicRoute, type Route } from "../http/route.ts";
+import { oneResponse, publicRoute, type Route } from "../http/route.ts";
 import { type Metrics, METRICS_CONTENT_TYPE } from "./metrics.ts";
 
 const Liveness = z
@@ -33,13 +33,10 @@ export function operationsRoutes(deps: OperationsDeps): readonly Route[] {
       tag: "Operations",
       summary: "Check liveness",
       dialect: "openai",
-      responses: {
-        200: {
-          description: "The process is alive and runs this version.",
-          schema: Liveness,
-          example: { status: "ok", version: "1.0.0" },
-        },
-      },
+      responses: oneResponse("The process is alive and runs this version.", Liveness, {
+        status: "ok",
+        version: "1.0.0",
+      }),
       faults: [],
       run: () => ({
         status: 200,

@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { Fault } from "../base/fault.ts";
-import { keyRoute, type Route } from "../http/route.ts";
+import { keyRoute, oneResponse, type Route } from "../http/route.ts";
 import type { SigningKeys } from "../signing/signing-keys.ts";
 import type { Db } from "../store/db.ts";
 import { USAGE_EXAMPLE } from "../usage/usage-record.ts";
@@ -41,13 +41,11 @@ export function receiptRoutes({ db, baseUrl, signingKeys }: ReceiptRouteDeps): r
           .string()
           .meta({ description: "The call's `x-request-id`.", example: USAGE_EXAMPLE.id }),
       }),
-      responses: {
-        200: {
-          description: "The receipt.",
-          schema: ReceiptRecord,
-          example: { object: "receipt", id: USAGE_EXAMPLE.id, receipt: "eyJhbGciOi…" },
-        },
-      },
+      responses: oneResponse("The receipt.", ReceiptRecord, {
+        object: "receipt",
+        id: USAGE_EXAMPLE.id,
+        receipt: "eyJhbGciOi…",
+      }),
       faults: ["not_found"],
       run: async ({ caller, params: { id } }) => {
         const record = await getUsage(db, caller.accountId, id);

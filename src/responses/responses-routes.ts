@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { invalid, Fault } from "../base/fault.ts";
-import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
+import { keyRoute, keyWriteRoute, oneResponse, type Route } from "../http/route.ts";
 import { isWebSocketHandshake, SWITCHING_PROTOCOLS } from "../http/web-socket.ts";
 import { compactRoute } from "./compaction/compaction-routes.ts";
 import {
@@ -133,15 +133,13 @@ function deleteRoute(responses: Responses): Route {
       "Deletes the response and its input immediately. Later responses of the same conversation can still be read, but not continued. A running background response is stopped.",
     dialect: "openai",
     params,
-    responses: {
-      200: {
-        description: "The response was deleted.",
-        schema: z
-          .object({ id: z.string(), object: z.literal("response"), deleted: z.literal(true) })
-          .meta({ id: "DeletedResponse" }),
-        example: { id: ID_EXAMPLE, object: "response", deleted: true },
-      },
-    },
+    responses: oneResponse(
+      "The response was deleted.",
+      z
+        .object({ id: z.string(), object: z.literal("response"), deleted: z.literal(true) })
+        .meta({ id: "DeletedResponse" }),
+      { id: ID_EXAMPLE, object: "response", deleted: true },
+    ),
     faults: ["not_found"],
     run: async (tx, { caller, params: { id }, now }) => {
       await responses.remove(tx, caller.accountId, id, now);
@@ -176,19 +174,13 @@ function inputItemsRoute(responses: Responses): Route {
         .optional()
         .meta({ description: "`last_id` of the previous page." }),
     }),
-    responses: {
-      200: {
-        description: "A page of input items.",
-        schema: InputItemList,
-        example: {
-          object: "list",
-          data: [ITEM_EXAMPLE],
-          first_id: ITEM_EXAMPLE.id,
-          last_id: ITEM_EXAMPLE.id,
-          has_more: false,
-        },
-      },
-    },
+    responses: oneResponse("A page of input items.", InputItemList, {
+      object: "list",
+      data: [ITEM_EXAMPLE],
+      first_id: ITEM_EXAMPLE.id,
+      last_id: ITEM_EXAMPLE.id,
+      has_more: false,
+    }),
     faults: ["not_found"],
     run: async ({ caller, params: { id }, query, now }) => {
       const found = await responses.find(caller.accountId, id, now);
@@ -210,13 +202,13 @@ function cancelRoute(responses: Responses): Route {
       "Stops the provider and charges the usage so far. `usage` may still be null in this response; read the response again to get it. Canceling a canceled response changes nothing.",
     dialect: "openai",
     params,
-    responses: {
-      200: {
-        description: "The canceled response.",
-        schema: StoredResponseRecord,
-        example: { ...EXAMPLE, status: "cancelled", output: [], usage: null, background: true },
-      },
-    },
+    responses: oneResponse("The canceled response.", StoredResponseRecord, {
+      ...EXAMPLE,
+      status: "cancelled",
+      output: [],
+      usage: null,
+      background: true,
+    }),
     faults: ["not_found"],
     run: async ({ caller, params: { id }, now }) => {
       const found = await responses.cancel(caller.accountId, id, now);

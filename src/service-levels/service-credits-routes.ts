@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { keyRoute, type Route } from "../http/route.ts";
-import { cursorSchema, listSchema, PageQuery } from "../http/schemas.ts";
+import { cursorSchema, listResponse, PageQuery } from "../http/schemas.ts";
 import type { Reader } from "../store/db.ts";
 import { listServiceCredits, toCreditRecord } from "./service-credits.ts";
 
@@ -50,13 +50,12 @@ export function serviceCreditRoutes({ db }: { readonly db: Reader }): readonly R
       description:
         "What the gateway credited because a service level was not met, newest first. `GET /v1/service-levels` lists the levels.",
       query: z.strictObject({ ...PageQuery, cursor: cursorSchema("scr") }),
-      responses: {
-        200: {
-          description: "A page of service credits.",
-          schema: listSchema(ServiceCreditRecord, "ServiceCreditList"),
-          example: { object: "list", data: [EXAMPLE], has_more: false, next_cursor: null },
-        },
-      },
+      responses: listResponse(
+        "A page of service credits.",
+        ServiceCreditRecord,
+        "ServiceCreditList",
+        EXAMPLE,
+      ),
       faults: [],
       run: async ({ caller, query }) => {
         const page = await listServiceCredits(db, caller.accountId, query);

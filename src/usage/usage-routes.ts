@@ -4,7 +4,7 @@ import { z } from "zod";
 import { invalid } from "../base/fault.ts";
 import { type Nano, nanoFromUsd } from "../base/money/money.ts";
 import { type Page, PAGE_LIMIT_DEFAULT } from "../base/pagination.ts";
-import { keyRoute, type Route } from "../http/route.ts";
+import { keyRoute, oneResponse, type Route } from "../http/route.ts";
 import { cursorSchema, listSchema, PageLimit, Timestamp, UsdAmount } from "../http/schemas.ts";
 import type { Db, Reader } from "../store/db.ts";
 import { sumsToCsv, toCsv } from "./csv.ts";
@@ -230,9 +230,7 @@ function getRoute(db: Db): Route {
     params: z.object({
       id: z.string().meta({ description: "The call's `x-request-id`.", example: USAGE_EXAMPLE.id }),
     }),
-    responses: {
-      200: { description: "The record.", schema: UsageRecordSchema, example: USAGE_EXAMPLE },
-    },
+    responses: oneResponse("The record.", UsageRecordSchema, USAGE_EXAMPLE),
     faults: ["not_found"],
     run: async ({ caller, params }) => ({
       status: 200,

@@ -5,13 +5,14 @@ import { keyAct } from "../../activity/audit.ts";
 import { CLAIM_STEP, Fault } from "../../base/fault.ts";
 import { canBuy } from "../../base/purchase-steps.ts";
 import {
-  type ResponseDoc,
   keyRoute,
   keyWriteRoute,
+  oneResponse,
   publicRoute,
+  type ResponseDoc,
   type Route,
 } from "../../http/route.ts";
-import { cursorSchema, listSchema, PageQuery } from "../../http/schemas.ts";
+import { cursorSchema, listResponse, PageQuery } from "../../http/schemas.ts";
 import {
   cancelOpenCheckout,
   handleWebhook,
@@ -145,13 +146,7 @@ function listRoute(billing: BillingDeps): Route {
       cursor: cursorSchema("inv"),
       status: z.enum(INVOICE_STATUSES).optional(),
     }),
-    responses: {
-      200: {
-        description: "A page of invoices.",
-        schema: listSchema(InvoiceRecord, "InvoiceList"),
-        example: { object: "list", data: [INVOICE_EXAMPLE], has_more: false, next_cursor: null },
-      },
-    },
+    responses: listResponse("A page of invoices.", InvoiceRecord, "InvoiceList", INVOICE_EXAMPLE),
     faults: [],
     run: async ({ caller, query }) => {
       const page = await listInvoices(db, caller.accountId, query, query.status);
@@ -221,13 +216,10 @@ function voidRoute(billing: BillingDeps): Route {
     description:
       "The invoice can no longer be paid on its page. Repeating the call returns the same response. Returns 409 if the invoice is paid or a payment is processing. A payment that arrives later, such as a bank transfer, is still credited: the invoice is then `paid`.",
     params: INVOICE_PATH,
-    responses: {
-      200: {
-        description: "The void invoice.",
-        schema: InvoiceRecord,
-        example: { ...CLOSED_INVOICE_EXAMPLE, status: "void" },
-      },
-    },
+    responses: oneResponse("The void invoice.", InvoiceRecord, {
+      ...CLOSED_INVOICE_EXAMPLE,
+      status: "void",
+    }),
     faults: ["not_found", "conflict", "overloaded"],
     before: ({ caller, params, now }) =>
       cancelOpenCheckout(billing, { id: params.id, accountId: caller.accountId, now }),

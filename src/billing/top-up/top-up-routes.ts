@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { keyAct } from "../../activity/audit.ts";
-import { type Route, keyRoute, keyWriteRoute } from "../../http/route.ts";
+import { keyRoute, keyWriteRoute, oneResponse, type Route } from "../../http/route.ts";
 import { timestamp, timestampOrNull } from "../../http/schemas.ts";
 import type { Tx } from "../../store/db.ts";
 import type { BillingDeps } from "../billing-deps.ts";
@@ -119,13 +119,11 @@ function toAutoTopUpRecord(
 const AMOUNT_TEXT_MAX = 20;
 
 const DOC = { tag: "Billing", path: "/v1/billing/auto-top-up", dialect: "openai" } as const;
-const RESPONSES = {
-  200: {
-    description: "The current auto top-up settings.",
-    schema: AutoTopUpRecord,
-    example: AUTO_TOP_UP_EXAMPLE,
-  },
-};
+const RESPONSES = oneResponse(
+  "The current auto top-up settings.",
+  AutoTopUpRecord,
+  AUTO_TOP_UP_EXAMPLE,
+);
 
 const Amount = z
   .union([z.number(), z.string().max(AMOUNT_TEXT_MAX)], {
