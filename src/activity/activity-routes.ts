@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { keyRoute, type Route } from "../http/route.ts";
-import { cursorSchema, listSchema, PageQuery } from "../http/schemas.ts";
+import { cursorSchema, listResponse, PageQuery } from "../http/schemas.ts";
 import type { Db } from "../store/db.ts";
 import { AUDIT_EXAMPLE, AuditEntryRecord, toAuditEntryRecord } from "./audit-record.ts";
 import { AUDIT_ACTIONS, type AuditAction, listAuditEntries } from "./audit.ts";
@@ -36,13 +36,7 @@ function listEventsRoute(db: Db): Route {
       cursor: cursorSchema("evt"),
       type: z.enum(EVENT_TYPES).optional().meta({ description: "Only events of this type." }),
     }),
-    responses: {
-      200: {
-        description: "A page of events.",
-        schema: listSchema(EventRecord, "EventList"),
-        example: { object: "list", data: [EVENT_EXAMPLE], has_more: false, next_cursor: null },
-      },
-    },
+    responses: listResponse("A page of events.", EventRecord, "EventList", EVENT_EXAMPLE),
     faults: [],
     run: async ({ caller, query }) => {
       const page = await listEvents(db, caller.accountId, query, query.type);
@@ -75,13 +69,12 @@ function listAuditRoute(db: Db): Route {
         description: "Only entries about the object with this id.",
       }),
     }),
-    responses: {
-      200: {
-        description: "A page of audit entries.",
-        schema: listSchema(AuditEntryRecord, "AuditEntryList"),
-        example: { object: "list", data: [AUDIT_EXAMPLE], has_more: false, next_cursor: null },
-      },
-    },
+    responses: listResponse(
+      "A page of audit entries.",
+      AuditEntryRecord,
+      "AuditEntryList",
+      AUDIT_EXAMPLE,
+    ),
     faults: [],
     run: async ({ caller, query }) => {
       const page = await listAuditEntries(db, caller.accountId, query, query);

@@ -7,14 +7,13 @@ import { DAY_MS } from "../base/time.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import {
   enumValue,
+  integer,
   type Reader,
   type Row,
   text,
   textOrNull,
   type Tx,
-  integer,
 } from "../store/db.ts";
-import { queueForStream } from "./audit-stream-queue.ts";
 
 export const ACTOR_TYPES = ["key", "person", "operator", "system"] as const;
 type ActorType = (typeof ACTOR_TYPES)[number];
@@ -301,4 +300,22 @@ export function toAuditEntry(row: Row): AuditEntry {
     network: textOrNull(row, "network"),
     ip: textOrNull(row, "ip"),
   };
+}
+
+// The queue of an audit log stream: an entry is queued in the transaction that writes it, so none is lost or sent before it is
+// committed, and a slow destination holds up no change.
+
+interface QueuedEntry {
+  readonly accountId: string;
+  readonly auditId: string;
+  readonly now: number;
+}
+
+/** Does nothing for an account without a stream. */
+async function queueForStream(tx: Tx, { accountId, auditId, now }: QueuedEntry): Promise<void> {
+  await tx.run(
+    `insert into audit_stream_entry (account_id, audit_id, created_at)
+     select account_id, ?, ? from audit_stream where account_id = ?`,
+    [auditId, now, accountId],
+  );
 }

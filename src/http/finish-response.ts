@@ -1,12 +1,11 @@
 // The last step of every request: a thrown fault becomes a response, and each response gets the headers that all have.
 
-import type { Fault } from "../base/fault.ts";
-import type { Log } from "../base/log.ts";
+import type { Fault, FaultCode } from "../base/fault.ts";
+import type { Log, LogFields } from "../base/log.ts";
 import { compressResponse } from "./compress.ts";
-import { dialectOf } from "./dialect.ts";
-import { createFailureLog } from "./failure-log.ts";
 import type { DescriptorGuard } from "./guards/descriptors.ts";
 import { isForeignOrigin, removeCorsHeaders } from "./guards/dev-cors.ts";
+import { createRateLimiter, type RateLimit } from "./guards/rate-limiter.ts";
 import type { RequestContext } from "./request-context.ts";
 import { findApiKey } from "./request/api-key-header.ts";
 import { CORS_HEADERS, faultResponse, hasCommonHeaders } from "./response.ts";
@@ -210,4 +209,58 @@ export function isOpenToPages(path: string, route: Route | undefined): boolean {
 function disableCaching(headers: Headers): void {
   headers.set("cache-control", "no-store");
   headers.set("pragma", "no-cache");
+}
+
+// Chooses the error envelope for a path that may have no route.
+
+/** Paths without pages: errors are JSON whatever `accept` says. */
+const API_PATHS = /^\/(?:v[12]|agent|oauth2?|scim|managed|\.well-known)(?:\/|$)/;
+
+/** Google's paths, most of which have no route: `/v1beta/models/<model>:embedText`. */
+const GOOGLE_PATHS = /^\/v1\/(?:models\/.+:\w+$|projects\/)|^\/v1(?:alpha|beta1?)\//;
+
+/** Amazon Bedrock's paths, which have no route either: `/model/<model>/converse-stream`. */
+const BEDROCK_PATHS = /\/model\/[^/]+\/(?:converse|invoke|count-tokens)/;
+
+/** Calls with a wrong base URL, such as `/v1/v1/messages`. */
+function isAnthropicCall(path: string, headers: Headers): boolean {
+  return /\/messages?(?:\/count_tokens)?\/?$/.test(path) || headers.has("anthropic-version");
+}
+
+function dialectOf(path: string, headers: Headers): ErrorDialect {
+  if (!API_PATHS.test(path) && /\btext\/html\b/i.test(headers.get("accept") ?? "")) return "page";
+  if (GOOGLE_PATHS.test(path)) return "google";
+  if (BEDROCK_PATHS.test(path)) return "aws";
+  if (path.startsWith("/v1/messages") || isAnthropicCall(path, headers)) return "messages";
+  if (/^\/oauth2?\/|^\/mcp\/(?:register|token)$/.test(path) || path.startsWith("/agent/"))
+    return "oauth";
+  if (path === "/mcp") return "jsonrpc";
+  if (path.startsWith("/scim/")) return "scim";
+  return "openai";
+}
+
+// Logs failed requests, rate-limited per error code: during an outage every call fails, and an unbounded log would fill the
+// disk. The limit is per code so that a caller who provokes one kind of failure cannot suppress the others.
+
+const LINE_RATE: RateLimit = { perMinute: 600, burst: 100 };
+
+type Failure = LogFields & { readonly code: FaultCode };
+
+/** `nowMs` is monotonic. `left_out` is the number of suppressed lines of this code since the last one. */
+export function createFailureLog(log: Log): (fields: Failure, nowMs: number) => void {
+  const limiter = createRateLimiter(LINE_RATE);
+  const suppressed = new Map<FaultCode, number>();
+  return (fields, nowMs) => {
+    const { code } = fields;
+    const suppressedCount = suppressed.get(code) ?? 0;
+    if (limiter.take(code, nowMs) > 0) {
+      suppressed.set(code, suppressedCount + 1);
+      return;
+    }
+    log.error(
+      "request failed",
+      suppressedCount === 0 ? fields : { ...fields, left_out: suppressedCount },
+    );
+    suppressed.delete(code);
+  };
 }

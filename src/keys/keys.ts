@@ -3,22 +3,23 @@
 
 import type { Act, Actor } from "../activity/audit.ts";
 import type { MasterSecret } from "../base/crypto/encryption.ts";
-import { Fault } from "../base/fault.ts";
+import { Fault, reopenStep } from "../base/fault.ts";
 import { newIdAfter } from "../base/id.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
 import { policyText } from "../http/key-policy.ts";
+import { findFreeze } from "../ledger/freezes.ts";
 import { insertKeySpend } from "../ledger/ledger-rows.ts";
 import { recallLeases } from "../ledger/recall-leases.ts";
 import {
+  type Column,
   type Db,
+  integer,
   type Reader,
   text,
   textOrNull,
   type Tx,
   type Value,
-  integer,
 } from "../store/db.ts";
-import { assertNotClosing } from "./closing-account.ts";
 import { isDerivedKey } from "./derived-key.ts";
 import {
   recordKeyChanged,
@@ -38,7 +39,6 @@ import { createKeyHashes, type KeyHash, type KeyHashes } from "./key-hashes.ts";
 import { insertKey, type NewKey, scopesText, SELECT_KEY, shownParts, toKey } from "./key-rows.ts";
 import { type KeySettings, mergePolicy, validateSettings } from "./key-settings.ts";
 import type { Key } from "./key.ts";
-import { flushTimes } from "./last-used.ts";
 import type { LiveKey } from "./live-keys.ts";
 import { isRawKey, newRawKey } from "./raw-key.ts";
 
@@ -464,4 +464,30 @@ export async function revokeKeysBy(tx: Tx, act: Act, createdBy: string): Promise
     [act.accountId, createdBy],
   );
   for (const row of rows) await revokeKey(tx, act, text(row, "id"));
+}
+
+// An account that is closing gets no new keys.
+
+async function assertNotClosing(tx: Tx, accountId: string, isClaimed: boolean): Promise<void> {
+  if ((await findFreeze(tx, accountId))?.by !== "closing") return;
+  throw new Fault("workspace_frozen", "a key for a closing account", {
+    message:
+      "This workspace is closing, so no key can be created. Reopen it first; if a person owns it, only its owner can.",
+    next: [reopenStep(accountId, isClaimed)],
+  });
+}
+
+// The last uses of keys, which are collected in memory and written together.
+
+async function flushTimes(db: Db, times: Map<string, number>, column: Column): Promise<void> {
+  const used = [...times];
+  times.clear();
+  if (used.length === 0) return;
+  try {
+    await db.write((tx) => tx.updateMany("api_key", ["id:text", column], used));
+  } catch (error) {
+    // Kept for the next flush, unless the key was used again since.
+    for (const [id, at] of used) if (!times.has(id)) times.set(id, at);
+    throw error;
+  }
 }

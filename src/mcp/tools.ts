@@ -1,25 +1,26 @@
 // The tools of the MCP server. Each calls a route of the HTTP API, so scopes, limits, idempotency and the audit log are the same.
 
 import { errorBody, publicError } from "../base/error-body.ts";
-import { Fault } from "../base/fault.ts";
+import { Fault, invalid } from "../base/fault.ts";
 import { isObject, type JsonObject } from "../base/json.ts";
 import { capitalize } from "../base/text/format.ts";
 import { toFault } from "../http/response.ts";
-import { type Route, requiresKey } from "../http/route.ts";
+import { requiresKey, type Route } from "../http/route.ts";
 import { createRouter } from "../http/router.ts";
 import { listResources, resourcePath } from "./resources.ts";
 import { TOOLS, type ToolSpec } from "./tool-list.ts";
-import { requestOf } from "./tool-request.ts";
 import { errorResult, resultOf } from "./tool-result.ts";
 import { inputSchema, outputSchema } from "./tool-schemas.ts";
-import { API_KEY_ARGUMENT } from "./tool.ts";
-import type {
-  Tool,
-  ToolAnnotations,
-  ToolCall,
-  ToolContext,
-  ToolListing,
-  ToolResult,
+import {
+  acceptsIdempotencyKey,
+  API_KEY_ARGUMENT,
+  IDEMPOTENCY_ARGUMENT,
+  type Tool,
+  type ToolAnnotations,
+  type ToolCall,
+  type ToolContext,
+  type ToolListing,
+  type ToolResult,
 } from "./tool.ts";
 
 /** The tools of a gateway with these routes. */
@@ -166,4 +167,60 @@ function faultResult(fault: Fault, requestId: string, context: ToolContext): Too
   const body = errorBody("openai", publicError(fault), requestId);
   const headers = new Headers({ ...fault.options.headers });
   return errorResult(headers, body, "", context);
+}
+
+// The HTTP request of a tool call: each argument goes where the route has a field of that name.
+
+/** `fixed` are fields that are no arguments. Throws a Fault for an argument that cannot be put into a request; all other checks are the route's own. */
+function requestOf(
+  route: Route,
+  baseUrl: string,
+  { args, apiKey, payment, credential, signal }: ToolCall,
+  fixed: JsonObject = {},
+): Request {
+  const { [API_KEY_ARGUMENT]: keyArgument, [IDEMPOTENCY_ARGUMENT]: idempotencyKey, ...rest } = args;
+  const headers = new Headers();
+  const key = readHeaderArgument(API_KEY_ARGUMENT, keyArgument) ?? apiKey;
+  if (key !== undefined) headers.set("x-api-key", key);
+  const repetition = readHeaderArgument(IDEMPOTENCY_ARGUMENT, idempotencyKey);
+  if (repetition !== undefined && acceptsIdempotencyKey(route))
+    headers.set("idempotency-key", repetition);
+  if (payment !== undefined) headers.set("payment-signature", payment);
+  if (credential !== undefined) headers.set("authorization", credential);
+  const fields: Record<string, unknown> = { ...rest, ...fixed };
+  const path = route.path.replaceAll(/\{(\w+)\+?\}/g, (_braced, name: string) => {
+    const value = fields[name];
+    delete fields[name];
+    if (typeof value !== "string" || value === "") throw invalid(name, `\`${name}\` is required.`);
+    // A URL without these segments is another path: an id must not reach another endpoint.
+    if (value === "." || value === "..") throw invalid(name, `\`${name}\` is not an id.`);
+    return encodeURIComponent(value);
+  });
+  if (route.method === "GET")
+    return new Request(`${baseUrl}${path}${queryOf(fields)}`, { headers, signal });
+  if (route.method === "DELETE")
+    return new Request(`${baseUrl}${path}`, { method: route.method, headers, signal });
+  const isForm = route.bodyType === "form";
+  headers.set("content-type", isForm ? "application/x-www-form-urlencoded" : "application/json");
+  const body = isForm ? queryOf(fields).slice(1) : JSON.stringify(fields);
+  return new Request(`${baseUrl}${path}`, { method: route.method, headers, body, signal });
+}
+
+function readHeaderArgument(name: string, value: unknown): string | undefined {
+  if (value === undefined || value === null) return undefined;
+  if (typeof value !== "string" || !/^[\u{21}-\u{7e}]{1,300}$/u.test(value))
+    throw invalid(name, `\`${name}\` must be a string of visible ASCII characters.`);
+  return value;
+}
+
+function queryOf(fields: JsonObject): string {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(fields)) {
+    if (value === undefined || value === null) continue;
+    if (typeof value !== "string" && typeof value !== "number" && typeof value !== "boolean")
+      throw invalid(name, `\`${name}\` must be a string, a number or a boolean.`);
+    query.set(name, String(value));
+  }
+  const text = query.toString();
+  return text === "" ? "" : `?${text}`;
 }

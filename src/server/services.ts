@@ -3,11 +3,14 @@
 import { isGrantBudgetUsedUp } from "../accounts/creation-limits.ts";
 import type { LeasedWork } from "../base/async/leased-work.ts";
 import type { JobRun } from "../base/job-run.ts";
+import type { Log } from "../base/log.ts";
 import { createTxtResolver } from "../base/network/dns-txt.ts";
 import { resolveHost } from "../base/network/public-endpoint.ts";
-import type { BatchRunner } from "../batches/batch-runner.ts";
-import type { Batches } from "../batches/batches.ts";
-import type { Files } from "../batches/files/files.ts";
+import { HOUR_MS } from "../base/time.ts";
+import { deriveBatchKek } from "../batches/batch-encryption.ts";
+import { type BatchRunner, createBatchRunner } from "../batches/batch-runner.ts";
+import { type Batches, createBatches } from "../batches/batches.ts";
+import { createFiles, type Files } from "../batches/files/files.ts";
 import { type Billing, createBilling } from "../billing/create-billing.ts";
 import { findRefusedTopUps } from "../billing/top-up/top-up-outcome.ts";
 import { createOptionalChainClient } from "../billing/x402/x402-protocol.ts";
@@ -17,8 +20,16 @@ import { createNetworkBlocks, type NetworkBlocks } from "../controls/blocks.ts";
 import { createLiveLimits, type LiveLimits } from "../controls/limits.ts";
 import { createEmailWorker, type EmailWorker } from "../email/email-worker.ts";
 import { createSmtpSender } from "../email/smtp.ts";
+import { estimateBatchItem } from "../inference/lifecycle/estimate-item.ts";
+import { expandPreset } from "../inference/lifecycle/expand-preset.ts";
+import { rejectIfFrozen } from "../inference/lifecycle/hold/hold.ts";
+import { infer } from "../inference/lifecycle/infer.ts";
+import { findLiveKey } from "../keys/live-keys.ts";
 import type { ProofDeps } from "../ledger-proofs/find-proof.ts";
+import { findDueDay, type PublishDeps, publishDueDays } from "../ledger-proofs/publish-day.ts";
 import { createPublishedLog } from "../ledger-proofs/published-log.ts";
+import { findFreeze } from "../ledger/freezes.ts";
+import { isFirstProcess } from "../ledger/running-processes.ts";
 import { GATEWAY_CREDENTIAL } from "../models/models-file.ts";
 import { createOperatorContext } from "../operator/create-operator.ts";
 import type { OperatorContext } from "../operator/page-context.ts";
@@ -30,12 +41,14 @@ import { createSso, type Sso } from "../sso/sso.ts";
 import { createAuditStreamWorker } from "../webhooks/audit-stream-worker.ts";
 import { createDeliveryWorker, type DeliveryWorker } from "../webhooks/delivery-worker.ts";
 import { createWebhooks, type Webhooks } from "../webhooks/webhooks.ts";
-import { createBatchServices } from "./batch-services.ts";
 import { type Core, openCore } from "./core.ts";
 import { type AgentPayments, createAgentPayments } from "./create-agent-payments.ts";
 import { paymentOptions } from "./create-discovery-settings.ts";
-import { createLedgerPublication } from "./ledger-publication.ts";
-import { createLedgerVerification, type LedgerVerification } from "./ledger-verification.ts";
+import {
+  createLedgerVerification,
+  type LedgerVerification,
+  type RunCommand,
+} from "./ledger-verification.ts";
 import { createModelCalls, type ModelCalls } from "./model-calls.ts";
 import { createOperatorAlerts, type OperatorAlerts } from "./operator-alerts.ts";
 import type { ServerOptions } from "./server-options.ts";
@@ -304,4 +317,88 @@ function createOperator(
     identity,
     chain: createOptionalChainClient(config.x402?.rpcUrl),
   });
+}
+
+// Creates the services of batches.
+
+interface BatchContext {
+  readonly core: Core;
+  readonly modelCalls: ModelCalls;
+  readonly overload: NonNullable<ServerOptions["overload"]>;
+}
+
+function createBatchServices(
+  config: Config,
+  { log, now }: ServerOptions,
+  { core: { db, master, epoch }, modelCalls: { inference }, overload }: BatchContext,
+): { readonly batches: Batches; readonly batchRunner: BatchRunner; readonly files: Files } {
+  const kek = deriveBatchKek(master);
+  const { findPreset: find, parse, route, plan, respond, hold } = inference.infer;
+  const withoutBatches = new Set<string>();
+  const batchRunner = createBatchRunner({
+    db,
+    kek,
+    log,
+    now,
+    process: config.processName,
+    epoch,
+    infer: (input) => infer(inference.infer, input),
+    findKey: (keyId, at) => findLiveKey(db, keyId, at),
+    isFrozen: async (accountId) => (await findFreeze(db, accountId)) !== undefined,
+    target: { parse, route, plan, respond, lease: hold.lease },
+    onNoBatches: (provider) => withoutBatches.add(provider),
+    isBusy: () => overload !== "off" && overload.isBusy(),
+  });
+  const batches = createBatches({
+    db,
+    kek,
+    now,
+    expandPreset: (input) => expandPreset(find, input),
+    estimateItem: (input) => estimateBatchItem({ parse, route }, input),
+    hasNoBatches: (provider) => withoutBatches.has(provider),
+    rejectIfFrozen: (accountId) => rejectIfFrozen(inference.countTokens, accountId),
+    paymentOptions: paymentOptions(config),
+    wake: () =>
+      void batchRunner.claim().catch((cause: unknown) => log.warn("batches wait", { cause })),
+  });
+  return { batches, batchRunner, files: createFiles({ db, kek }) };
+}
+
+// Publishes the ledger's roots once a day is complete. It runs in a process of its own where there is one, because reading
+// SQLite would hold the event loop.
+
+interface PublicationDeps extends PublishDeps {
+  readonly log: Log;
+  readonly now: () => number;
+  readonly processName: string;
+  readonly runCommand: RunCommand | undefined;
+}
+
+/** Returns the job. */
+function createLedgerPublication(deps: PublicationDeps): () => Promise<void> {
+  const { db, log, now, processName, runCommand } = deps;
+  let retryAt = 0;
+  let isRunning = false;
+  const publish = async (at: number): Promise<void> => {
+    // A first day without accounts has no record and stays due.
+    retryAt = at + HOUR_MS;
+    if (runCommand === undefined) await publishDueDays(deps, at);
+    else await runCommand(["admin", "publish-ledger"]);
+    if ((await findDueDay(db, at)) === undefined) log.info("published the roots of the ledger");
+  };
+  return async () => {
+    const at = now();
+    if (isRunning || Math.abs(retryAt - at) < HOUR_MS) return;
+    if ((await findDueDay(db, at)) === undefined) return;
+    if (!(await isFirstProcess(db, processName, at))) return;
+    isRunning = true;
+    // Not awaited: shutdown waits for running jobs, and this one may take a minute.
+    void publish(at)
+      .catch((cause: unknown) => {
+        log.error("the roots of the ledger could not be published", { cause });
+      })
+      .finally(() => {
+        isRunning = false;
+      });
+  };
 }

@@ -7,8 +7,8 @@ import { getWebhook, listWebhooks } from "../activity/webhook-rows.ts";
 import { URL_LENGTH_MAX } from "../base/network/public-endpoint.ts";
 import { UNSAFE_TEXT_MESSAGE, isSafeText } from "../base/text/safe-text.ts";
 import { SECOND_MS } from "../base/time.ts";
-import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
-import { cursorSchema, listSchema, OverlapSeconds, PageQuery } from "../http/schemas.ts";
+import { keyRoute, keyWriteRoute, oneResponse, type Route } from "../http/route.ts";
+import { cursorSchema, listResponse, OverlapSeconds, PageQuery } from "../http/schemas.ts";
 import type { Db } from "../store/db.ts";
 import { deliveryRoutes } from "./delivery-routes.ts";
 import {
@@ -99,13 +99,12 @@ function addRoute(webhooks: Webhooks): Route {
       "Events are sent to the URL as JSON with POST, signed as Standard Webhooks specifies. Only this response contains the signing secret. Send a test event with POST /v1/webhooks/{id}/test.",
     body: NewWebhookBody,
     requestExample: { url: WEBHOOK_EXAMPLE.url, events: ["balance.low", "balance.empty"] },
-    responses: {
-      201: {
-        description: "The webhook and, only here, its secret.",
-        schema: NewWebhookRecord,
-        example: NEW_WEBHOOK_EXAMPLE,
-      },
-    },
+    responses: oneResponse(
+      "The webhook and, only here, its secret.",
+      NewWebhookRecord,
+      NEW_WEBHOOK_EXAMPLE,
+      201,
+    ),
     faults: ["conflict"],
     run: async (tx, { caller, body, clientIp, now }) => {
       const { webhook, secret } = await webhooks.add(tx, keyAct(caller, { clientIp, now }), body);
@@ -124,13 +123,7 @@ function listRoute(db: Db): Route {
     summary: "List webhooks",
     description: "Newest first, including deleted webhooks. Secrets are not shown again.",
     query: z.strictObject({ ...PageQuery, cursor: cursorSchema("whk") }),
-    responses: {
-      200: {
-        description: "A page of webhooks.",
-        schema: listSchema(WebhookRecord, "WebhookList"),
-        example: { object: "list", data: [WEBHOOK_EXAMPLE], has_more: false, next_cursor: null },
-      },
-    },
+    responses: listResponse("A page of webhooks.", WebhookRecord, "WebhookList", WEBHOOK_EXAMPLE),
     faults: [],
     run: async ({ caller, query }) => {
       const page = await listWebhooks(db, caller.accountId, query);
@@ -148,9 +141,7 @@ function getRoute(db: Db): Route {
     scope: "webhooks:read",
     summary: "Get a webhook",
     params: WebhookPath,
-    responses: {
-      200: { description: "The webhook.", schema: WebhookRecord, example: WEBHOOK_EXAMPLE },
-    },
+    responses: oneResponse("The webhook.", WebhookRecord, WEBHOOK_EXAMPLE),
     faults: ["not_found"],
     run: async ({ caller, params }) => ({
       status: 200,
@@ -172,13 +163,7 @@ function changeRoute(webhooks: Webhooks): Route {
     params: WebhookPath,
     body: WebhookUpdate,
     requestExample: { status: "active" },
-    responses: {
-      200: {
-        description: "The updated webhook.",
-        schema: WebhookRecord,
-        example: WEBHOOK_EXAMPLE,
-      },
-    },
+    responses: oneResponse("The updated webhook.", WebhookRecord, WEBHOOK_EXAMPLE),
     faults: ["not_found", "conflict"],
     run: async (tx, { caller, params, body, clientIp, now }) => {
       const act = keyAct(caller, { clientIp, now });
@@ -199,13 +184,10 @@ function removeRoute(): Route {
     description:
       "Erases the secret and cancels the pending deliveries. The record and the delivery log stay. Repeating the call returns the same response.",
     params: WebhookPath,
-    responses: {
-      200: {
-        description: "The deleted webhook.",
-        schema: WebhookRecord,
-        example: { ...WEBHOOK_EXAMPLE, status: "deleted" },
-      },
-    },
+    responses: oneResponse("The deleted webhook.", WebhookRecord, {
+      ...WEBHOOK_EXAMPLE,
+      status: "deleted",
+    }),
     faults: ["not_found"],
     run: async (tx, { caller, params, clientIp, now }) => {
       const webhook = await removeWebhook(tx, keyAct(caller, { clientIp, now }), params.id);
@@ -235,13 +217,10 @@ function rotateRoute(webhooks: Webhooks): Route {
       })
       .meta({ id: "WebhookSecretRotation" }),
     requestExample: { overlap_seconds: 86_400 },
-    responses: {
-      200: {
-        description: "The webhook and, only here, its new secret.",
-        schema: NewWebhookRecord,
-        example: { ...NEW_WEBHOOK_EXAMPLE, former_secret_until: "2026-11-22T09:30:00.000Z" },
-      },
-    },
+    responses: oneResponse("The webhook and, only here, its new secret.", NewWebhookRecord, {
+      ...NEW_WEBHOOK_EXAMPLE,
+      former_secret_until: "2026-11-22T09:30:00.000Z",
+    }),
     faults: ["not_found", "conflict"],
     run: async (tx, { caller, params: { id }, body, clientIp, now }) => {
       const act = keyAct(caller, { clientIp, now });

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { createLog } from "../../src/base/log.ts";
-import { createFailureLog } from "../../src/http/failure-log.ts";
+import { createFailureLog } from "../../src/http/finish-response.ts";
 
 function newFailureLog() {
   const lines: string[] = [];

@@ -1309,7 +1309,7 @@ const CONNECTIONS: readonly Mutation[] = [
     ],
   ),
   ...of(
-    "src/mcp/tool-request.ts",
+    "src/mcp/tools.ts",
     ["mcp/http"],
     [["an id climbs to another path", 'value === "." || value === ".."', 'value === "."']],
   ),
@@ -1335,7 +1335,7 @@ const CONNECTIONS: readonly Mutation[] = [
     ],
   ),
   ...of(
-    "src/discovery/model-pages/cached-models-pages.ts",
+    "src/discovery/model-pages/model-pages-routes.ts",
     ["discovery/model-pages"],
     [["a network searches the models without limit", "if (waitMs > 0)", "if (waitMs < 0)"]],
   ),

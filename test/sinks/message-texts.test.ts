@@ -1,7 +1,7 @@
 // The messages of spans, from a request and a reply of each API, whole or streamed.
 
 import { describe, expect, test } from "bun:test";
-import { inputMessages, outputMessages } from "../../src/sinks/message-texts.ts";
+import { inputMessages, outputMessages } from "../../src/sinks/sink-worker.ts";
 
 const part = (content: string) => ({ type: "text", content });
 const USER = { role: "user", parts: [part("Hi")] };

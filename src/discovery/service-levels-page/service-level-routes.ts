@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { usdText } from "../../base/money/money.ts";
-import { publicRoute, type Route } from "../../http/route.ts";
+import { oneResponse, publicRoute, type Route } from "../../http/route.ts";
 import { timestamp, timestampOrNull } from "../../http/schemas.ts";
 import {
   creditText,
@@ -138,13 +138,7 @@ export function serviceLevelRoutes(deps: ServiceLevelRouteDeps): readonly Route[
       tag: "Operations",
       dialect: "openai",
       summary: "List service levels and what was measured",
-      responses: {
-        200: {
-          description: "The service levels that are in force.",
-          schema: ServiceLevels,
-          example: EXAMPLE,
-        },
-      },
+      responses: oneResponse("The service levels that are in force.", ServiceLevels, EXAMPLE),
       faults: [],
       run: async ({ headers, now }) => respondWithDocument((await documentsAt(now)).json, headers),
     }),

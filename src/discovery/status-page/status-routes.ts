@@ -1,13 +1,13 @@
 // The routes of the status page: HTML, JSON and a feed of incidents. Each is written once for a snapshot.
 
 import { z } from "zod";
-import { publicRoute, type ResponseDoc, type Route } from "../../http/route.ts";
+import { oneResponse, publicRoute, type ResponseDoc, type Route } from "../../http/route.ts";
 import { type Figures, openIncidents, type StatusSnapshot } from "../../status/availability.ts";
 import { INCIDENT_IMPACTS, INCIDENT_STATES } from "../../status/incidents.ts";
 import { type CachedDocument, cachedDocument, respondWithDocument } from "../cached-document.ts";
+import { PRODUCT_NAME } from "../discovery-settings.ts";
 import { siteHeaders } from "../site/site-frame.tsx";
-import { statusFeed } from "./status-feed.ts";
-import { FEED_PATH } from "./status-labels.ts";
+import { FEED_PATH, STATE_LABELS } from "./status-labels.ts";
 import { statusPage } from "./status-page.tsx";
 
 const PAGE = {
@@ -147,13 +147,7 @@ export function statusPageRoutes({ readStatus, baseUrl }: StatusPageDeps): reado
       tag: "Operations",
       summary: "Get incidents, availability and latency",
       dialect: "openai",
-      responses: {
-        200: {
-          description: "As measured by this gateway in the last 90 days.",
-          schema: Status,
-          example: EXAMPLE,
-        },
-      },
+      responses: oneResponse("As measured by this gateway in the last 90 days.", Status, EXAMPLE),
       faults: [],
       run: async ({ headers, now }) => respondWithDocument((await documentsAt(now)).json, headers),
     }),
@@ -218,4 +212,48 @@ function toFigures({ uptime, latencyMs, firstTokenMs }: Figures) {
     latency_ms: latencyMs ?? null,
     first_token_ms: firstTokenMs ?? null,
   };
+}
+
+// The incidents as an Atom feed (RFC 4287): an entry for each update.
+
+function statusFeed({ at, incidents }: StatusSnapshot, baseUrl: string): string {
+  const updates = incidents
+    .flatMap(({ id: incidentId, title, updates: ofIncident }) =>
+      ofIncident.map((update) => ({ incidentId, title, ...update })),
+    )
+    .sort((one, other) => other.at - one.at);
+  const entries = updates.map(({ id, incidentId, title, state, message, at: updated }) =>
+    [
+      "<entry>",
+      `<id>${baseUrl}/status#${id}</id>`,
+      `<title>${escapeXml(`${STATE_LABELS[state]}: ${title}`)}</title>`,
+      `<updated>${new Date(updated).toISOString()}</updated>`,
+      `<link href="${escapeXml(`${baseUrl}/status#${incidentId}`)}"/>`,
+      `<content type="text">${escapeXml(message)}</content>`,
+      "</entry>",
+    ].join(""),
+  );
+  return [
+    '<?xml version="1.0" encoding="utf-8"?>',
+    '<feed xmlns="http://www.w3.org/2005/Atom">',
+    `<id>${escapeXml(`${baseUrl}/status`)}</id>`,
+    `<title>${PRODUCT_NAME} status</title>`,
+    `<author><name>${PRODUCT_NAME}</name></author>`,
+    `<updated>${new Date(updates[0]?.at ?? at).toISOString()}</updated>`,
+    `<link rel="self" href="${escapeXml(baseUrl + FEED_PATH)}"/>`,
+    `<link href="${escapeXml(`${baseUrl}/status`)}"/>`,
+    ...entries,
+    "</feed>\n",
+  ].join("\n");
+}
+
+const XML_ENTITIES: Readonly<Record<string, string>> = {
+  "&": "&amp;",
+  "<": "&lt;",
+  ">": "&gt;",
+  '"': "&quot;",
+};
+
+function escapeXml(text: string): string {
+  return text.replaceAll(/[&<>"]/g, (character) => XML_ENTITIES[character] ?? character);
 }

@@ -2,18 +2,31 @@
 // that the rest of a call is that of the other APIs.
 
 import {
+  createSseParser,
   InvalidRequest,
   readCountTokens,
   readEmbedContent,
+  readSse,
   writeEmbedContent,
 } from "@postern/wires";
 import { z } from "zod";
 import { invalid } from "../../base/fault.ts";
 import { isObject, parseObject } from "../../base/json.ts";
 import { parseJsonBody } from "../../http/request/body.ts";
-import { type AuthenticatedKey, type Caller, keyRoute, modelRoute } from "../../http/route.ts";
-import type { Route, RouteInput } from "../../http/route.ts";
-import type { CallInput } from "../lifecycle/call.ts";
+import {
+  type ResponseSink,
+  streamResponse,
+  takeStreamHandlers,
+} from "../../http/response-stream.ts";
+import {
+  type AuthenticatedKey,
+  type Caller,
+  keyRoute,
+  modelRoute,
+  type Route,
+  type RouteInput,
+} from "../../http/route.ts";
+import type { CallInput, SentForm, StreamWriter } from "../lifecycle/call.ts";
 import { COUNT_HEADER, countInputTokens, type CountTokensDeps } from "../lifecycle/count-tokens.ts";
 import { memberSpans, quoted, withMembers } from "../request/json-edit.ts";
 import {
@@ -24,8 +37,7 @@ import {
   RESPONSE_HEADERS,
 } from "./call-handler.ts";
 import { CALL_ROUTE, callInputOf } from "./call-route.ts";
-import { GeminiEmbedRequest, GEMINI_EXAMPLES, GeminiRequest } from "./gemini-schemas.ts";
-import { asJsonArray, JSON_ARRAY_FORM } from "./json-array-stream.ts";
+import { routingFields } from "./inference-schemas.ts";
 
 interface GeminiDeps extends CallDeps {
   readonly countTokens: CountTokensDeps;
@@ -250,3 +262,152 @@ function asInvalid<T>(read: () => T): T {
     throw error;
   }
 }
+
+// A stream of server-sent events as one JSON array that grows, the form of Google's streams without `alt=sse`.
+
+/** What `asJsonArray` makes of a reply. */
+const JSON_ARRAY_FORM: SentForm = { whole: (text) => text, stream: createArrayWriter };
+
+const encoder = new TextEncoder();
+const EVENT_STREAM = /^text\/event-stream\b/i;
+
+/** Any other response is returned as it is. */
+async function asJsonArray(response: Response): Promise<Response> {
+  if (!EVENT_STREAM.test(response.headers.get("content-type") ?? "")) return response;
+  const headers = new Headers(response.headers);
+  headers.set("content-type", "application/json");
+  const { body, status } = response;
+  const handlers = body === null ? undefined : takeStreamHandlers(body);
+  if (handlers === undefined) {
+    const array = createArrayWriter();
+    const text = array.push(new Uint8Array(await response.arrayBuffer())) + array.end();
+    return new Response(text, { status, headers });
+  }
+  const stream = streamResponse({
+    onStart: (sink) => handlers.onStart(arraySink(sink)),
+    onClientGone: handlers.onClientGone,
+  });
+  return new Response(stream, { status, headers });
+}
+
+interface ArraySink extends ResponseSink {
+  readonly inner: ResponseSink;
+  readonly array: StreamWriter;
+}
+
+function arraySink(inner: ResponseSink): ArraySink {
+  const { functions } = inner;
+  const array = createArrayWriter();
+  return {
+    inner,
+    array,
+    // Safe because a sink is given to its own functions only.
+    functions: {
+      write: (_sink, bytes) => functions.write(inner, encoder.encode(array.push(bytes))),
+      end: () => {
+        void functions.write(inner, encoder.encode(array.end()));
+        functions.end(inner);
+      },
+      abort: () => functions.abort(inner),
+    },
+  };
+}
+
+/** A comment, which keeps the connection open, becomes whitespace. */
+function createArrayWriter(): StreamWriter {
+  const parser = createSseParser();
+  let isEmpty = true;
+  const write = (events: ReturnType<typeof parser.push>): string => {
+    let text = "";
+    for (const event of events) {
+      const data = readSse(event)?.data;
+      if (data === undefined) continue;
+      text += (isEmpty ? "[" : ",\r\n") + data;
+      isEmpty = false;
+    }
+    return text;
+  };
+  return {
+    push: (bytes) => write(parser.push(bytes)) || "\n",
+    end: () => `${write(parser.end())}${isEmpty ? "[]" : "]"}`,
+  };
+}
+
+// The bodies of Google's API that the OpenAPI document describes: what the gateway itself reads. Other fields are forwarded.
+
+const Content = z
+  .looseObject({
+    role: z.enum(["user", "model"]).optional().meta({ description: "Default: `user`." }),
+    parts: z.array(z.looseObject({})).meta({
+      description: "`text`, `inlineData`, `functionCall`, `functionResponse` and others.",
+    }),
+  })
+  .meta({ id: "GeminiContent" });
+
+const GeminiRequest = z
+  .looseObject({
+    contents: z.array(Content).min(1).meta({ description: "The turns of the conversation." }),
+    systemInstruction: Content.optional().meta({ description: "Instructions for the model." }),
+    tools: z.array(z.looseObject({})).optional().meta({
+      description: "`functionDeclarations`, and tools such as `googleSearch`.",
+    }),
+    generationConfig: z
+      .looseObject({
+        maxOutputTokens: z.int().min(1).optional().meta({ description: "The output limit." }),
+        candidateCount: z
+          .int()
+          .min(1)
+          .max(128)
+          .optional()
+          .meta({ description: "The number of replies." }),
+      })
+      .optional()
+      .meta({ description: "Limits, sampling, output schema and `thinkingConfig`." }),
+    serviceTier: z.string().optional().meta({ description: "`standard`, `flex` or `priority`." }),
+    ...routingFields,
+  })
+  .meta({ id: "GenerateContentRequest" });
+
+const GeminiEmbedRequest = z
+  .looseObject({
+    content: Content.optional(),
+    outputDimensionality: z
+      .int()
+      .min(1)
+      .optional()
+      .meta({ description: "The length of the embedding." }),
+    requests: z
+      .array(z.looseObject({ content: Content }))
+      .optional()
+      .meta({
+        description: "Of a batch: one request for each embedding.",
+      }),
+  })
+  .meta({ id: "EmbedContentRequest" });
+
+const USAGE = {
+  promptTokenCount: 5,
+  candidatesTokenCount: 6,
+  totalTokenCount: 11,
+  cost: 0.000017,
+};
+const REPLY = {
+  candidates: [
+    {
+      content: { parts: [{ text: "You said: Hello!" }], role: "model" },
+      finishReason: "STOP",
+    },
+  ],
+  usageMetadata: USAGE,
+  modelVersion: "sim/echo",
+  responseId: "req_01kah5t3mq7d2c9w4e6r8t0yax",
+};
+const CONTENT = { role: "user", parts: [{ text: "Hello!" }] };
+
+const GEMINI_EXAMPLES = {
+  request: { contents: [CONTENT], generationConfig: { maxOutputTokens: 100 } },
+  reply: REPLY,
+  stream: `data: ${JSON.stringify(REPLY)}\n\n`,
+  embed: { content: { parts: [{ text: "Hello!" }] } },
+  embedBatch: { requests: [{ content: { parts: [{ text: "Hello!" }] } }] },
+} as const;

@@ -1,10 +1,11 @@
 // POST /v1/messages/count_tokens and POST /v1/responses/input_tokens: the provider's own count where it has one, otherwise
 // that of a tokenizer. Counting is free, so nothing is held.
 
-import { WIRE_TRAITS } from "@postern/wires";
-import { invalid } from "../../base/fault.ts";
+import { API_TRAITS, readCount, WIRE_TRAITS, writeCountRequest } from "@postern/wires";
+import { publicError } from "../../base/error-body.ts";
+import { Fault, invalid } from "../../base/fault.ts";
 import type { OpenGuards } from "../../base/guard.ts";
-import { isSet } from "../../base/json.ts";
+import { isSet, parseObject } from "../../base/json.ts";
 import type { Model } from "../../models/catalog.ts";
 import { countRequestTokens, type InputCount } from "../metering/input-count.ts";
 import { countInput, isInputCountable, isOpenAiWire } from "../metering/tokens/count-input.ts";
@@ -16,10 +17,11 @@ import type { Candidate } from "../routing/candidates.ts";
 import { findCandidates, type RoutingDeps } from "../routing/routing.ts";
 import { rejectStoredReferences } from "../shared-account/reject-references.ts";
 import { destinationOf } from "../shared-account/source-url.ts";
-import { type AttemptDeps, attemptCandidate } from "../upstream/attempt.ts";
+import { planFor } from "../translate/plan.ts";
+import type { TransportPlan } from "../translate/transport-plan.ts";
+import { attemptCandidate, type AttemptDeps } from "../upstream/attempt.ts";
 import type { CallInput } from "./call.ts";
 import { checkInput } from "./check-guardrails.ts";
-import { countByProvider } from "./count-by-provider.ts";
 import { type DataPolicyDeps, keepDataPolicy } from "./enforce-data-policy.ts";
 import { allowedCandidates } from "./enforce-key-policy.ts";
 import { expandPreset, type FindPreset } from "./expand-preset.ts";
@@ -144,3 +146,79 @@ async function countLocally(request: ParsedRequest, { id }: Model): Promise<Inpu
     ? { tokens: await countInput(json, encoding), method: "tokenizer" }
     : countRequestTokens(json, id);
 }
+
+// The provider's own count of a request that its API counts in another form than the caller's: the request is written as for a
+// call, and then as a count. Without an answer the gateway counts itself.
+
+/** Undefined if the provider does not count, or not this request. */
+async function countByProvider(
+  send: AttemptDeps,
+  input: CallInput,
+  request: ParsedRequest,
+  candidate: Candidate,
+): Promise<number | undefined> {
+  const { provider } = candidate.credential;
+  if (provider.countsInput !== true) return undefined;
+  const plan = planOf(input, request, candidate);
+  const body = plan && parseObject(plan.body);
+  if (plan === undefined || body === undefined) return undefined;
+  const isVertex = provider.cloudAuth === "google";
+  const count = writeCountRequest(plan.wire, { body, path: plan.path ?? "", isVertex });
+  if (count === undefined || provider.paths[plan.wire] === undefined) return undefined;
+  const attempt = {
+    accountId: input.caller.accountId,
+    // Counting is free, so nothing is held that would tell.
+    isPaying: false,
+    wire: count.wire,
+    path: count.path,
+    body: JSON.stringify(count.body),
+    stream: false,
+    isTranslated: plan.isTranslated,
+    isCount: true,
+    forwardedHeaders: input.forwardedHeaders,
+    callerSignal: input.signal,
+    isCanceled: () => input.signal.aborted,
+    maxAttempts: 1,
+  } as const;
+  const result = await attemptCandidate(candidate, attempt, [], send);
+  if (result.ok) return result.reply.kind === "whole" ? readCount(result.reply.json) : undefined;
+  if (result.isClientGone) throw result.fault;
+  return undefined;
+}
+
+/** A count has no output, and its losses change nothing of the input. */
+function planOf(
+  { requestId, now }: CallInput,
+  request: ParsedRequest,
+  candidate: Candidate,
+): TransportPlan | undefined {
+  const { requiresOutputLimit, outputLimitFields } = API_TRAITS[request.api];
+  const limits = requiresOutputLimit
+    ? outputLimitFields.map((name) => [name, candidate.model.maxOutputTokens ?? OUTPUT_TOKENS])
+    : [];
+  const json = { ...Object.fromEntries(limits), ...request.json };
+  const adjustments = {
+    pseudonym: () => "",
+    sendsAnthropicUserId: false,
+    outputMax: undefined,
+  };
+  try {
+    return planFor({
+      request: { ...request, json, stream: false },
+      candidate,
+      requestId,
+      now,
+      modelIdOf: (name) => name,
+      toPublicError: publicError,
+      isStrict: false,
+      isLossy: true,
+      adjustments,
+    });
+  } catch (error) {
+    if (error instanceof Fault) return undefined;
+    throw error;
+  }
+}
+
+/** For an API that requires a limit; it is not counted. */
+const OUTPUT_TOKENS = 32_000;

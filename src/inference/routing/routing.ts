@@ -6,31 +6,34 @@ import { Fault, invalid } from "../../base/fault.ts";
 import type { Caller } from "../../http/route.ts";
 import {
   type Catalog,
-  type ResolvedModel,
   findModel,
   type Model,
   modelNotFound,
+  type ResolvedModel,
 } from "../../models/catalog.ts";
 import { cardAt } from "../../models/price-card.ts";
-import { modelsNamed, sameModels } from "../../models/same-model.ts";
+import { blendedPrice, modelsNamed, sameModels } from "../../models/same-model.ts";
 import type { Credential } from "../providers/credentials.ts";
 import { PROVIDERS, type RelayedWire } from "../providers/providers.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
 import { usesGatewayTools } from "../request/tool-bounds.ts";
 import {
-  type CandidateQuery,
   type Candidate,
-  candidatesForModel,
   type CandidateDeps,
+  type CandidateQuery,
   type Candidates,
+  candidatesForModel,
   localModel,
   noProviderConfigured,
 } from "./candidates.ts";
 import { type CircuitBreaker, circuitName } from "./circuit-breaker.ts";
-import { type EndpointCandidates, orderEndpoints, type RoutingState } from "./provider-order.ts";
-import { createProviderStatistics, type RecentHealth } from "./provider-statistics.ts";
-import { type RoutingPreferences, readPreferences, type SortKey } from "./routing-preferences.ts";
-import { conversationHash, createStickyRouting } from "./sticky-routing.ts";
+import {
+  createProviderStatistics,
+  type ProviderStatistics,
+  type RecentHealth,
+} from "./provider-statistics.ts";
+import { readPreferences, type RoutingPreferences, type SortKey } from "./routing-preferences.ts";
+import { conversationHash, createStickyRouting, type StickyRouting } from "./sticky-routing.ts";
 
 export interface RoutingDeps extends CandidateDeps {
   readonly catalog: { readonly current: () => Catalog };
@@ -304,4 +307,85 @@ function noProviderLeftFault(
 
 function isProvider(id: string, catalog: Catalog): boolean {
   return [...PROVIDERS, ...catalog.providers].some((provider) => provider.id === id);
+}
+
+// Orders the providers of one model. The caller's `order` is followed exactly. Without it, providers that are down go last, and
+// those that run the tools of the call go first, then the provider that answered this conversation before.
+
+/** One provider's accounts for a model. */
+type EndpointCandidates = readonly [Candidate, ...Candidate[]];
+
+/** What routing learned from earlier calls. */
+interface RoutingState {
+  readonly statistics: ProviderStatistics;
+  readonly sticky: StickyRouting;
+  readonly isDown: (
+    provider: string,
+    account: string,
+    upstreamName: string,
+    query: { readonly now: number; readonly accountId?: string },
+  ) => boolean;
+}
+
+interface OrderContext {
+  readonly now: number;
+  readonly accountId: string;
+  readonly stream: boolean;
+  readonly routing: RoutingState;
+  /** The provider that answered the conversation's last turn. */
+  readonly lastProvider: string | undefined;
+  /** Whether the gateway would have to run tools of the call for this model. */
+  readonly lacksTools: (model: Candidate["model"]) => boolean;
+}
+
+function orderEndpoints(
+  endpoints: readonly EndpointCandidates[],
+  { order, sort, allowFallbacks }: RoutingPreferences,
+  context: OrderContext,
+): readonly EndpointCandidates[] {
+  const sorted = sort === undefined ? endpoints : sortEndpoints(endpoints, sort, context);
+  if (order !== undefined) {
+    const listed = order.flatMap((id) => sorted.filter((endpoint) => providerOf(endpoint) === id));
+    const others = sorted.filter((endpoint) => !listed.includes(endpoint));
+    return [...new Set([...listed, ...others])];
+  }
+  const isEndpointDown = (endpoint: EndpointCandidates): boolean =>
+    endpoint.every(({ credential, upstreamName }) =>
+      context.routing.isDown(credential.provider.id, credential.label, upstreamName, context),
+    );
+  const up = sorted.filter((endpoint) => !isEndpointDown(endpoint));
+  const withTools = up.filter(([{ model }]) => !context.lacksTools(model));
+  const inOrder = sort === undefined && withTools.length < up.length ? withTools : [];
+  const preferred = up.filter((endpoint) => providerOf(endpoint) === context.lastProvider);
+  const ordered = new Set([...inOrder, ...preferred, ...up, ...sorted]);
+  return allowFallbacks === false ? [...ordered].slice(0, 1) : [...ordered];
+}
+
+function providerOf([{ credential }]: EndpointCandidates): string {
+  return credential.provider.id;
+}
+
+// An endpoint without recent samples ranks first: otherwise it would never be measured.
+function sortEndpoints(
+  endpoints: readonly EndpointCandidates[],
+  sort: SortKey,
+  context: OrderContext,
+): readonly EndpointCandidates[] {
+  const ranked = endpoints.map((endpoint) => ({
+    endpoint,
+    rank: rankOf(endpoint, sort, context),
+  }));
+  return ranked.toSorted((left, right) => left.rank - right.rank).map(({ endpoint }) => endpoint);
+}
+
+function rankOf(
+  [{ model }]: EndpointCandidates,
+  sort: SortKey,
+  { now, stream, routing }: OrderContext,
+): number {
+  if (sort === "price") return Number(blendedPrice(model, now) ?? 0n);
+  const health = routing.statistics.health(model.provider, model.id, now);
+  if (sort === "throughput") return -(health.throughput ?? Number.MAX_VALUE);
+  const { latencyMs, replyMs } = health;
+  return (stream ? (latencyMs ?? replyMs) : (replyMs ?? latencyMs)) ?? -1;
 }

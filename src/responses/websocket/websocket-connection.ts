@@ -2,14 +2,19 @@
 // settlement are those of POST /v1/responses. One response runs at a time; further messages wait. A message costs the gateway
 // more than it costs the client, so a client that sends useless or too many messages is disconnected.
 
+import { createSseParser, readSse } from "@postern/wires";
 import { errorBody, publicError } from "../../base/error-body.ts";
 import { Fault } from "../../base/fault.ts";
 import { newId } from "../../base/id.ts";
 import type { JsonObject } from "../../base/json.ts";
-import { type ResponseStreamHandlers, takeStreamHandlers } from "../../http/response-stream.ts";
+import {
+  type ResponseSink,
+  type ResponseStreamHandlers,
+  type SinkFunctions,
+  takeStreamHandlers,
+} from "../../http/response-stream.ts";
 import { toFault } from "../../http/response.ts";
 import type { WebSocketConnection, WebSocketHandlers } from "../../http/web-socket.ts";
-import { createEventSink, type EventSink, inStream } from "./event-sink.ts";
 import {
   BINARY_FAULT,
   type CreateFrame,
@@ -366,4 +371,55 @@ function closeIfDue(options: ConnectionOptions, state: State): boolean {
   if (closeReason === "restart") socket.close(CLOSE.restart, "the gateway restarts");
   else socket.close(CLOSE.normal, "the connection has reached its limit of 60 minutes");
   return true;
+}
+
+// Writes a call's stream to a WebSocket: each event is one message. The relay waits for a client that reads slowly.
+
+interface EventSink extends ResponseSink {
+  /** To be called when the client has read what was sent, and when the connection has closed. */
+  readonly onDrain: () => void;
+}
+
+interface EventSinkOptions {
+  readonly connection: WebSocketConnection;
+  /** The stream that the events name. */
+  readonly streamId: string | undefined;
+  /** Called with the JSON of each event, after it was sent. */
+  readonly onEvent: (data: string) => void;
+  readonly onEnd: (isWhole: boolean) => void;
+}
+
+/** An event as JSON text, with the stream that it belongs to. */
+function inStream(data: string, streamId: string | undefined): string {
+  return streamId === undefined
+    ? data
+    : `${data.slice(0, data.lastIndexOf("}"))},"stream_id":${JSON.stringify(streamId)}}`;
+}
+
+function createEventSink({ connection, streamId, onEvent, onEnd }: EventSinkOptions): EventSink {
+  const parser = createSseParser();
+  let drained: PromiseWithResolvers<void> | undefined;
+  const functions: SinkFunctions<unknown> = {
+    write: (_, bytes) => {
+      for (const event of parser.push(bytes)) {
+        const data = readSse(event)?.data;
+        // Comments keep HTTP connections alive; here the server pings. `[DONE]` is no event of this API.
+        if (data === undefined || !data.startsWith("{")) continue;
+        connection.send(inStream(data, streamId));
+        onEvent(data);
+      }
+      if (connection.unreadBytes() === 0) return undefined;
+      drained ??= Promise.withResolvers<void>();
+      return drained.promise;
+    },
+    end: () => onEnd(true),
+    abort: () => onEnd(false),
+  };
+  return {
+    functions,
+    onDrain: () => {
+      drained?.resolve();
+      drained = undefined;
+    },
+  };
 }

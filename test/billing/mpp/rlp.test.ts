@@ -3,7 +3,7 @@
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { type Hex, toRlp } from "viem";
-import { decodeRlp, type RlpItem } from "../../../src/billing/tempo/rlp.ts";
+import { decodeRlp, type RlpItem } from "../../../src/billing/tempo/tempo-transaction.ts";
 
 type HexItem = Hex | readonly HexItem[];
 

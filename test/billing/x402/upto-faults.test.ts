@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { decodePaymentResponseHeader } from "@x402/fetch";
 import { pollUpto, type UptoDeps } from "../../../src/billing/x402/upto-payments.ts";
 import { createX402 } from "../../../src/billing/x402/x402-protocol.ts";
-import { createUpto } from "../../../src/server/create-upto.ts";
+import { createUpto } from "../../../src/server/create-agent-payments.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
   newWallet,
