@@ -75,7 +75,6 @@ export function rowsOf<T extends object>() {
 
 export const factRules = rowsOf<FactRule>();
 export const priceRules = rowsOf<PriceRule>();
-export const supplementalModels = rowsOf<SupplementalModel>();
 
 export interface ModelFacts {
   readonly contextLength: number | null;

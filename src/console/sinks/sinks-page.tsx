@@ -20,7 +20,9 @@ export interface SinkPageDeps extends ConsoleReadDeps {
   readonly onSinksChanged: () => void;
 }
 
-interface ListedSink extends Sink {
+interface ListedSink {
+  readonly name: string;
+  readonly sink: Sink;
   /** Calls that were not sent yet. */
   readonly queued: number;
 }
@@ -70,11 +72,11 @@ export function sinkPageRoutes(deps: SinkPageDeps): readonly Route[] {
       { name: "Last sent" },
       { name: "Waiting", isNumber: true },
     ],
-    cells: (sink) => [
+    cells: ({ sink, queued }) => [
       destinationOf(sink),
       <StatusTag sink={sink} />,
       sink.deliveredAt === null ? "never" : <RelativeTime at={sink.deliveredAt} />,
-      formatInteger(sink.queued),
+      formatInteger(queued),
     ],
     forms: (props) => (
       <>
@@ -95,7 +97,7 @@ export function sinkPageRoutes(deps: SinkPageDeps): readonly Route[] {
         listSinks(reader, account),
         countQueuedCalls(reader, account),
       ]);
-      return sinks.map((sink) => ({ ...sink, queued: queued.get(sink.name) ?? 0 }));
+      return sinks.map((sink) => ({ name: sink.name, sink, queued: queued.get(sink.name) ?? 0 }));
     },
     save: (tx, act, name, form) =>
       saveSink(tx, act, { name, sink: checkedForm(NewSink, fieldsOf(form)) }, deps.sinks),
