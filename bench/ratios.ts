@@ -1,8 +1,9 @@
 // Benchmarks the gateway, with its durable ledger, beside nginx and a minimal proxy on Bun, in interleaved rounds: CPU time of a
 // JSON call and of a relayed chunk, and what each adds to the latency. The measured process has a core of its own; the
 // provider, a socket server with constant replies, and the load generator have the others. Run it with
-// `node bin/bun.js bench/ratios.ts`. `--peer name,url,pid,model` adds a proxy that is running already, with
-// `--provider-port` as its provider.
+// `node bin/bun.js bench/ratios.ts`. `--before <tree>` also measures the gateway of another source tree, such as a worktree of an
+// earlier commit, in the same rounds. `--peer name,url,pid,model` adds a proxy that is running already, with `--provider-port` as
+// its provider.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { cpus, loadavg, tmpdir } from "node:os";
@@ -60,21 +61,29 @@ interface Peer {
 
 const { values: args } = parseArgs({
   options: {
+    before: { type: "string", multiple: true, default: [] },
     peer: { type: "string", multiple: true, default: [] },
     "provider-port": { type: "string", default: "0" },
   },
 });
 const folder = mkdtempSync(path.join(tmpdir(), "postern-bench-"));
 const provider = serveConstantReplies(Number(args["provider-port"]));
-const gateway = await startServer(["serve"], {
-  SIM_BASE_URL: provider.url,
-  POSTERN_DATA_DIR: folder,
-  POSTERN_LOG_LEVEL: "error",
-  POSTERN_OPEN_CALLS_PER_KEY: "0",
-});
+const gateways: { readonly tree: string; readonly folder: string; readonly server: ServerProcess }[] = [];
+for (const [index, tree] of [...args.before, process.cwd()].entries()) {
+  const data = path.join(folder, `gateway-${index}`);
+  const env = {
+    SIM_BASE_URL: provider.url,
+    POSTERN_DATA_DIR: data,
+    POSTERN_LOG_LEVEL: "error",
+    POSTERN_OPEN_CALLS_PER_KEY: "0",
+  };
+  gateways.push({ tree, folder: data, server: await startServer(["serve"], env, tree) });
+}
 const nginx = await startNginx(provider.url, folder);
 const bareProxy = await startBareProxy(provider.url);
-const servers = [nginx, bareProxy, gateway].filter((server) => server !== undefined);
+const servers = [nginx, bareProxy, ...gateways.map(({ server }) => server)].filter(
+  (server) => server !== undefined,
+);
 try {
   const isPinned = pinApart([
     ...servers.map(({ pid }) => pid),
@@ -83,7 +92,7 @@ try {
   const peers = [
     ...(nginx === undefined ? [] : [peerOf("nginx", nginx)]),
     peerOf("bare Bun proxy", bareProxy),
-    peerOf("Postern, durable ledger", gateway, await fundedKey(gateway.url, folder)),
+    ...(await Promise.all(gateways.map(postern))),
     ...args.peer.map(runningPeer),
   ];
   console.log(
@@ -114,6 +123,11 @@ try {
   rmSync(folder, { recursive: true, force: true });
 }
 process.exit(0);
+
+async function postern({ tree, folder: data, server }: (typeof gateways)[number]): Promise<Peer> {
+  const name = `Postern, durable ledger${tree === process.cwd() ? "" : `, ${path.basename(tree)}`}`;
+  return peerOf(name, server, await fundedKey(server.url, data, tree));
+}
 
 function peerOf(name: string, { url, cpuSeconds }: ServerProcess, key = "none"): Peer {
   return { name, url, key, model: "sim/tiny", cpuSeconds, samples: [] };
