@@ -112,7 +112,9 @@ export async function requireAllowedEmail(reader: Reader, email: string): Promis
 /** The blocked networks as this process read them last; the handler asks for every request. */
 export interface NetworkBlocks {
   readonly refresh: () => Promise<void>;
-  readonly isBlocked: (address: string) => boolean;
+  /** Most gateways block none: then no address is read. */
+  readonly isEmpty: () => boolean;
+  readonly has: (address: string) => boolean;
 }
 
 export function createNetworkBlocks(reader: Reader): NetworkBlocks {
@@ -127,7 +129,8 @@ export function createNetworkBlocks(reader: Reader): NetworkBlocks {
       }
       blocked = next;
     },
-    isBlocked: (address) =>
+    isEmpty: () => blocked.rules.length === 0,
+    has: (address) =>
       isIP(address) !== 0 && blocked.check(address, isIP(address) === 6 ? "ipv6" : "ipv4"),
   };
 }

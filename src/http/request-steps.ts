@@ -25,8 +25,11 @@ export interface StepDeps {
   readonly now: () => number;
   readonly clientIpOf: ClientIpOf;
   readonly isDraining: () => boolean;
-  /** Whether operators have blocked the network of this address. */
-  readonly isBlockedNetwork?: (address: string) => boolean;
+  /** The networks that operators have blocked. */
+  readonly blockedNetworks?: {
+    readonly isEmpty: () => boolean;
+    readonly has: (address: string) => boolean;
+  };
   readonly keys: KeyDeps;
   readonly sessions?: SessionDeps;
   readonly limits?: RateLimits & AdmissionLimits & BodyLimits;
@@ -80,12 +83,12 @@ const disableIdleTimeout: Step = ({ peer }, { isLongRunning }) => {
 };
 
 /** Not for operators, who could block themselves, nor for the checks of load balancers. */
-function rejectBlockedNetworks({ isBlockedNetwork, clientIpOf }: StepDeps): Step {
+function rejectBlockedNetworks({ blockedNetworks, clientIpOf }: StepDeps): Step {
   return ({ peer, request }, { tag }) => {
-    if (isBlockedNetwork === undefined || tag === "Operations" || tag === "Operator")
-      return undefined;
+    if (blockedNetworks === undefined || blockedNetworks.isEmpty()) return undefined;
+    if (tag === "Operations" || tag === "Operator") return undefined;
     const address = clientIpOf(peer.address(), request.headers.get("x-forwarded-for"));
-    if (isBlockedNetwork(address))
+    if (blockedNetworks.has(address))
       throw new Fault("forbidden", `blocked network of ${address}`, {
         message: "The operator of this gateway has blocked your network.",
       });

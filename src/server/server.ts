@@ -142,7 +142,7 @@ function createHandler(
     now,
     clientIpOf: createClientIpResolver(trustedProxies),
     isDraining,
-    isBlockedNetwork: controls.networks.isBlocked,
+    blockedNetworks: controls.networks,
     keys: {
       find: keys.find,
       explainRejected: explainRejectedKey,
