@@ -26,6 +26,8 @@ export interface KeyCache {
 interface KeyCacheDeps {
   readonly db: Db;
   readonly hashes: KeyHashes;
+  /** Whether a text can be a key, so that others cost no look-up. A key in the cache is not asked. */
+  readonly isKey: (raw: string) => boolean;
   readonly noteUse: (key: LiveKey, now: number) => void;
 }
 
@@ -40,7 +42,7 @@ function isExpired({ expiresAt }: CachedKey, now: number): boolean {
   return expiresAt !== null && expiresAt <= now;
 }
 
-export function createKeyCache({ db, hashes, noteUse }: KeyCacheDeps): KeyCache {
+export function createKeyCache({ db, hashes, isKey, noteUse }: KeyCacheDeps): KeyCache {
   // Keyed by the raw key, so that cached keys need no HMAC.
   const cache = new Map<string, CachedKey>();
   const lookUp = async (raw: string, now: number): Promise<CachedKey | undefined> => {
@@ -60,7 +62,7 @@ export function createKeyCache({ db, hashes, noteUse }: KeyCacheDeps): KeyCache 
     find: (raw, now, source) => {
       const cached = source === "cache" ? cache.get(raw) : undefined;
       if (cached === undefined || cached.staleAt <= now || isExpired(cached, now))
-        return lookUp(raw, now);
+        return isKey(raw) ? lookUp(raw, now) : undefined;
       cached.usedAt = now;
       noteUse(cached, now);
       return cached;

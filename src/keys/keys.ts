@@ -97,10 +97,9 @@ export function createKeys({ db, master, prefix, baseUrl = "" }: KeysDeps): Keys
     lastUsed.set(keyId, now);
     if (formerUntil !== undefined) formerLastUsed.set(keyId, now);
   };
-  const cache = createKeyCache({ db, hashes, noteUse });
+  const isKey = (raw: string): boolean => isRawKey(prefix, raw) || isDerivedKey(prefix, raw);
+  const cache = createKeyCache({ db, hashes, isKey, noteUse });
 
-  const find: Keys["find"] = (raw, now, source) =>
-    isRawKey(prefix, raw) || isDerivedKey(prefix, raw) ? cache.find(raw, now, source) : undefined;
   const create: Keys["create"] = (tx, act, settings) =>
     insertNewKey(tx, act, settings, { hashes, prefix, baseUrl });
   const rotate: Keys["rotate"] = async (tx, act, { id, overlapMs }) => {
@@ -121,7 +120,7 @@ export function createKeys({ db, master, prefix, baseUrl = "" }: KeysDeps): Keys
     refresh: cache.refresh,
     create,
     rotate,
-    find,
+    find: cache.find,
     findByCredential: (name, now, source) =>
       isCredentialName(name) ? cache.find(name, now, source) : undefined,
     flushLastUsed,
