@@ -68,7 +68,11 @@ const { values: args } = parseArgs({
 });
 const folder = mkdtempSync(path.join(tmpdir(), "postern-bench-"));
 const provider = serveConstantReplies(Number(args["provider-port"]));
-const gateways: { readonly tree: string; readonly folder: string; readonly server: ServerProcess }[] = [];
+const gateways: {
+  readonly tree: string;
+  readonly folder: string;
+  readonly server: ServerProcess;
+}[] = [];
 for (const [index, tree] of [...args.before, process.cwd()].entries()) {
   const data = path.join(folder, `gateway-${index}`);
   const env = {

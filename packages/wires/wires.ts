@@ -144,6 +144,7 @@ export {
   type AdaptedFields,
   adaptRejectable,
   adaptSettings,
+  UNADAPTED,
 } from "./src/passthrough/adapt-settings.ts";
 /** The history without what other providers added: `sanitizeHistory(request, provider.rejectedHistoryFields, abilities)`. */
 export { sanitizeHistory } from "./src/passthrough/chat-history.ts";

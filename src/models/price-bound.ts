@@ -150,12 +150,11 @@ function addBounds(
   const tokens = wholeTokens(bounds.inputTokens - repeated);
   for (const { aboveInputTokens, rates, input, reread, output, request } of maxRatesOf(card)) {
     if (aboveInputTokens !== undefined && bounds.inputTokens <= aboveInputTokens) continue;
-    const read = product(tokens, input, factor);
+    const once = product(tokens, input, factor);
+    const read = repeated === 0 ? once : add(once, product(repeated, reread, factor));
+    const isWithoutFees = bounds.fees === undefined && request === 0n;
     parts.push({
-      fixed: add(
-        repeated === 0 ? read : add(read, product(repeated, reread, factor)),
-        feesBound(bounds, card, rates, request),
-      ),
+      fixed: isWithoutFees ? read : add(read, feesBound(bounds, card, rates, request)),
       perOutputToken: multiply({ num: output, den: 1n }, factor),
     });
   }

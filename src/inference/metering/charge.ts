@@ -212,7 +212,8 @@ function tokenTotalsOfPart({ tokens }: Usage): TokenTotals {
 /** True if the usage has neither output nor fees. */
 export function isEmptyUsage(usage: Usage): boolean {
   return (
-    tokenTotals(usage).outputTokens === 0 && FEE_METERS.every((fee) => (usage.fees[fee] ?? 0) === 0)
+    tokenTotals(usage).outputTokens === 0 &&
+    Object.values(usage.fees).every((count = 0) => count === 0)
   );
 }
 
@@ -242,7 +243,9 @@ function isImplausible(part: Usage, plausible: PlausibleUsage): boolean {
     part.isClamped === true ||
     sums.inputTokens > plausible.inputTokens ||
     sums.outputTokens > plausible.outputTokens ||
-    FEE_METERS.some((fee) => !NOT_USES.has(fee) && (part.fees[fee] ?? 0) > FEE_COUNT_MAX)
+    Object.entries(part.fees).some(
+      ([fee, count = 0]) => !NOT_USES.has(fee) && count > FEE_COUNT_MAX,
+    )
   );
 }
 

@@ -4,6 +4,7 @@
 import { API_TRAITS, FEE_METERS, type FeeMeter, WIRE_TRAITS } from "@postern/wires";
 import { Fault } from "../../base/fault.ts";
 import { isObject } from "../../base/json.ts";
+import { memoize } from "../../base/memoize.ts";
 import type { Nano } from "../../base/money/money.ts";
 import { type Catalog, type Model, possibleCards, limitsOf } from "../../models/catalog.ts";
 import {
@@ -106,6 +107,9 @@ export function estimateCost(
   provider: Provider,
   context: EstimateContext,
 ): CostEstimate {
+  const isToolCall = hasTools(original);
+  if (!isToolCall && original.openToolLimit === undefined)
+    return estimateCall(original, model, provider, context);
   // The gateway keeps every limit of the tools that it runs itself.
   const isGatewayRun = !context.byok && usesGatewayTools(original, model);
   const kept = {
@@ -116,7 +120,7 @@ export function estimateCost(
     isGatewayRun
       ? gatewayToolBounds(commonForm(original), calls, model)
       : toolBounds(commonForm(original), calls, kept);
-  const request = hasTools(original)
+  const request = isToolCall
     ? Object.assign({}, original, boundsFor(DEFAULT_TOOL_CALLS))
     : original;
   const counts = context.byok ? [] : toolCallCounts(request, model);
@@ -225,9 +229,11 @@ function estimateCall(
     outputLimitOf(request, limits.output),
     quirk?.hasUnboundedReasoning === true || !coversReasoning(provider, model),
   );
-  const other = context.byok
-    ? 0n
-    : otherModelsCost(request, model, { ...context, card, promptTokens });
+  const callsOthers = request.advisors.length > 0 || request.fees.image_generation !== undefined;
+  const other =
+    context.byok || !callsOthers
+      ? 0n
+      : otherModelsCost(request, model, { ...context, card, promptTokens });
   const costOf = (tokens: number): Nano => maxCost(bound, tokens) + other;
   const hasTools = inputTokens > requestTokens;
   const { choices, outputMax } = request;
@@ -374,8 +380,13 @@ const MODEL_QUIRKS: readonly ModelQuirk[] = [
 ];
 
 function quirkOf({ id }: Pick<Model, "id">): ModelQuirk | undefined {
-  return MODEL_QUIRKS.find((quirk) => quirk.model.test(id));
+  const found = quirks(id);
+  return found === "none" ? undefined : found;
 }
+
+const quirks = memoize(
+  (id: string): ModelQuirk | "none" => MODEL_QUIRKS.find(({ model }) => model.test(id)) ?? "none",
+);
 
 function priceBounds(
   request: ParsedRequest,

@@ -200,7 +200,8 @@ function zeroLimits(
   json: JsonObject,
   { requiresOutputLimit, outputLimitFields }: ApiTraits,
 ): readonly string[] {
-  return requiresOutputLimit ? NO_FIELDS : outputLimitFields.filter((name) => json[name] === 0);
+  if (requiresOutputLimit || !outputLimitFields.some((name) => json[name] === 0)) return NO_FIELDS;
+  return outputLimitFields.filter((name) => json[name] === 0);
 }
 
 /** Parsed again, because members that are undefined are not in the text. */

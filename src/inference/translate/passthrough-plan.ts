@@ -4,6 +4,7 @@ import {
   type AdaptedFields,
   adaptRejectable,
   adaptSettings,
+  UNADAPTED,
   API_TRAITS,
   dropForeignHistory,
   OUTBOUND_WIRES,
@@ -44,12 +45,16 @@ function planOf(input: PlanInput, adapted: AdaptedFields | undefined): Transport
   // The text that is sent differs from this only in fields that the gateway writes.
   const destination = destinationOf(candidate.credential, api);
   const labels = withoutUnsafeLabels(input.request.json, destination);
-  const request = { ...input.request, json: labels.json };
+  const request =
+    labels.json === input.request.json ? input.request : { ...input.request, json: labels.json };
   rejectUnknownTools(labels.json, destination);
   const { provider } = candidate.credential;
   const { id, endsStreamByClosing: lacksTerminalEvent } = provider;
   const { errorFormat, usageField, modelField } = API_TRAITS[api];
-  const { adjustments, dropped } = adaptRequest({ ...input, request }, adapted, labels.dropped);
+  const { adjustments, dropped } = adaptRequest(input, request, {
+    adapted,
+    labels: labels.dropped,
+  });
   const allDropped = dropped.concat(droppedStore(request, candidate.credential));
   const listed = allDropped.length === 0 ? undefined : JSON.stringify(allLossPaths(allDropped, []));
   return {
@@ -101,16 +106,22 @@ function planOf(input: PlanInput, adapted: AdaptedFields | undefined): Transport
   };
 }
 
+interface AdaptedRequest {
+  readonly adapted: AdaptedFields | undefined;
+  /** The paths of labels that were removed. */
+  readonly labels: readonly string[];
+}
+
 /** What is changed so that this model takes the request, and the fields that are dropped for it. */
 function adaptRequest(
   input: PlanInput,
-  adapted: AdaptedFields | undefined,
-  labels: readonly string[],
+  request: PlanInput["request"],
+  { adapted, labels }: AdaptedRequest,
 ): {
   readonly adjustments: RequestAdjustments;
   readonly dropped: readonly string[];
 } {
-  const { request, candidate, adjustments } = input;
+  const { candidate, adjustments } = input;
   const history = adaptHistory(request, candidate, labels);
   const { messages } = history;
   // The settings may add an instruction to the messages.
@@ -119,8 +130,7 @@ function adaptRequest(
   const settings = adaptSettings(request.api, json, abilitiesOf(candidate.model));
   const tier = dropsTier(input) ? [TIER_FIELD] : [];
   const dropped = history.dropped.concat(settings.dropped, tier, adapted?.dropped ?? []);
-  const isAdapted = Object.keys(settings.members).length > 0;
-  if (dropped.length === 0 && !isAdapted) return { adjustments, dropped };
+  if (dropped.length === 0 && settings === UNADAPTED) return { adjustments, dropped };
   return {
     adjustments: {
       ...adjustments,

@@ -3,7 +3,13 @@
 
 import type { ApiTraits } from "@postern/wires";
 import { objectIn } from "../../base/json.ts";
-import { type MemberSpan, memberSpans, quoted } from "../request/json-edit.ts";
+import {
+  type MemberSpan,
+  memberSpans,
+  quoted,
+  skipWhitespace,
+  stringEnd,
+} from "../request/json-edit.ts";
 
 const decoder = new TextDecoder();
 /** A response object is longer, and most events are shorter. */
@@ -22,7 +28,7 @@ export function withModelId(
   const name = objectIn(reply)?.[field];
   if (typeof name !== "string") return text;
   const id = idOf(name);
-  const span = id === name ? undefined : nameSpan(text, 0, [field]);
+  const span = id === name ? undefined : (onlyMember(text, field) ?? nameSpan(text, 0, [field]));
   return span === undefined ? text : text.slice(0, span.start) + quoted(id) + text.slice(span.end);
 }
 
@@ -58,6 +64,19 @@ export function createModelWriter(
     if (isInEveryEvent) at = position;
     return member.equals(written) ? raw : replaceAt(raw, position, member.length, written);
   };
+}
+
+/** The member of this name, if the text has the name once: then the text need not be scanned. */
+function onlyMember(text: string, field: string): Pick<MemberSpan, "start" | "end"> | undefined {
+  const key = quoted(field);
+  const at = text.indexOf(key);
+  // After a backslash the quote is inside a string.
+  if (at < 1 || text.indexOf(key, at + 1) !== -1 || text[at - 1] === "\\") return undefined;
+  const colon = skipWhitespace(text, at + key.length);
+  const start = skipWhitespace(text, colon + 1);
+  return text[colon] === ":" && text[start] === '"'
+    ? { start, end: stringEnd(text, start) }
+    : undefined;
 }
 
 /** Where the string at this path is, with its quotes; undefined without one. */

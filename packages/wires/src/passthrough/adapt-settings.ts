@@ -19,6 +19,9 @@ export interface AdaptedFields {
   readonly dropped: readonly string[];
 }
 
+/** What `adaptSettings` returns for a request that the model takes as it is. */
+export const UNADAPTED: AdaptedFields = { members: {}, dropped: [] };
+
 interface Adaptation {
   readonly applies: (traits: ApiTraits) => boolean;
   /** Undefined if the model takes the request as it is. */
@@ -42,17 +45,16 @@ const ADAPTATIONS: readonly Adaptation[] = [
 
 export function adaptSettings(api: ApiName, sent: JsonObject, abilities: Abilities): AdaptedFields {
   const traits = API_TRAITS[api];
-  const members: Record<string, string | undefined> = {};
-  let dropped = NOTHING;
+  let all = UNADAPTED;
   let json = sent;
   for (const { applies, adapt } of ADAPTATIONS) {
     const adapted = applies(traits) ? adapt(json, abilities, api) : undefined;
     if (adapted === undefined || Object.keys(adapted.members).length === 0) continue;
-    Object.assign(members, adapted.members);
-    dropped = dropped.concat(adapted.dropped);
-    json = withParsed(json, adapted.members);
+    const { members, dropped } = adapted;
+    all = { members: { ...all.members, ...members }, dropped: all.dropped.concat(dropped) };
+    json = withParsed(json, members);
   }
-  return { members, dropped };
+  return all;
 }
 
 /** What the next adaptation sees. */
@@ -73,6 +75,7 @@ function omitSampling(
   api: ApiName,
 ): AdaptedFields | undefined {
   const dropped = rejectedSampling(json, abilities, api);
+  if (dropped.length === 0) return undefined;
   return { members: Object.fromEntries(dropped.map((name) => [name, undefined])), dropped };
 }
 
@@ -297,9 +300,10 @@ function adaptEffort(
 ): AdaptedFields | undefined {
   const path = API_TRAITS[api].effortPath;
   if (path === undefined) return undefined;
+  const [field = "", member] = path;
+  if (json[field] === undefined) return undefined;
   const sent = EFFORTS.find((one) => one === valueAt(json, path));
   const nearest = sent && clampEffort(sent, abilities.efforts);
-  const [field = "", member] = path;
   if (nearest === undefined || nearest === sent) return undefined;
   const parent = json[field];
   const value =
