@@ -64,13 +64,7 @@ export function readBody(request: Request, options: BodyOptions): Promise<Uint8A
   if (knownLength !== undefined && knownLength <= COUNTED_AT_ONCE_BYTES) {
     onGrowth(knownLength);
     onStart();
-    const reading = request.bytes();
-    // It came with its headers, as most do.
-    if (Bun.peek.status(reading) === "fulfilled") {
-      onEnd();
-      return reading;
-    }
-    return withTimeout(reading, timeoutMs, { onTimeout: NOTHING, onEnd });
+    return withTimeout(request.bytes(), timeoutMs, { onTimeout: NOTHING, onEnd });
   }
   // Read only here: the first access to `body` creates a stream, which costs as much as reading a small body.
   if (request.body === null) return Promise.resolve(new Uint8Array());

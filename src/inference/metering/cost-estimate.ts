@@ -1,10 +1,9 @@
 // The upper bound of a call's cost, over every price card that may apply: the request's input, what the provider's own
 // tools may read and charge, and the output limit.
 
-import { API_TRAITS, FEE_METERS, type FeeMeter, WIRE_TRAITS } from "@postern/wires";
+import { API_TRAITS, FEE_METERS, WIRE_TRAITS } from "@postern/wires";
 import { Fault } from "../../base/fault.ts";
 import { isObject } from "../../base/json.ts";
-import { memoize } from "../../base/memoize.ts";
 import type { Nano } from "../../base/money/money.ts";
 import { type Catalog, type Model, possibleCards, limitsOf } from "../../models/catalog.ts";
 import {
@@ -28,6 +27,7 @@ import {
   usesGatewayTools,
 } from "../request/tool-bounds.ts";
 import { inputBound } from "./input-bound.ts";
+import { type ModelQuirk, quirkOf } from "./model-quirks.ts";
 import { otherModelsCost } from "./other-models-cost.ts";
 import { type PlausibleUsage, plausibleUsage } from "./plausible-usage.ts";
 import {
@@ -338,55 +338,6 @@ export function affordableTokens(estimate: CostEstimate, available: Nano): numbe
   const total = affordableOutput(estimate.bound, remaining, estimate.outputTokens);
   return Math.max(0, total - estimate.hiddenTokens);
 }
-
-/** Models that use tools in every call, even if the request has none. */
-interface ModelQuirk {
-  readonly model: RegExp;
-  readonly searches: number;
-  readonly searchMeter: FeeMeter;
-  /** What one search adds to the prompt at most. */
-  readonly tokensPerSearch: number;
-  /** The caller's output limit does not cover reasoning. */
-  readonly hasUnboundedReasoning?: true;
-}
-
-const MODEL_QUIRKS: readonly ModelQuirk[] = [
-  {
-    model: /^(openai|azure|openrouter\/openai)\/.*-search-preview/,
-    searches: 1,
-    searchMeter: "web_search_preview",
-    tokensPerSearch: 8_000,
-  },
-  {
-    model: /^(openai|azure)\/.*-search-api/,
-    searches: 1,
-    searchMeter: "web_search",
-    tokensPerSearch: 8_000,
-  },
-  {
-    model: /^(openrouter\/)?perplexity\/.*deep-research/,
-    searches: 50,
-    searchMeter: "web_search",
-    tokensPerSearch: 4_000,
-    hasUnboundedReasoning: true,
-  },
-  // OpenRouter adds the search that OpenAI requires in the request.
-  {
-    model: /^openrouter\/openai\/.*deep-research/,
-    searches: 50,
-    searchMeter: "web_search",
-    tokensPerSearch: 4_000,
-  },
-];
-
-function quirkOf({ id }: Pick<Model, "id">): ModelQuirk | undefined {
-  const found = quirks(id);
-  return found === "none" ? undefined : found;
-}
-
-const quirks = memoize(
-  (id: string): ModelQuirk | "none" => MODEL_QUIRKS.find(({ model }) => model.test(id)) ?? "none",
-);
 
 function priceBounds(
   request: ParsedRequest,
