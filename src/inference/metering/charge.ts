@@ -212,8 +212,7 @@ function tokenTotalsOfPart({ tokens }: Usage): TokenTotals {
 /** True if the usage has neither output nor fees. */
 export function isEmptyUsage(usage: Usage): boolean {
   return (
-    tokenTotals(usage).outputTokens === 0 &&
-    Object.values(usage.fees).every((count = 0) => count === 0)
+    tokenTotals(usage).outputTokens === 0 && Object.values(usage.fees).every((count) => count === 0)
   );
 }
 
@@ -243,9 +242,7 @@ function isImplausible(part: Usage, plausible: PlausibleUsage): boolean {
     part.isClamped === true ||
     sums.inputTokens > plausible.inputTokens ||
     sums.outputTokens > plausible.outputTokens ||
-    Object.entries(part.fees).some(
-      ([fee, count = 0]) => !NOT_USES.has(fee) && count > FEE_COUNT_MAX,
-    )
+    Object.entries(part.fees).some(([fee, count]) => !NOT_USES.has(fee) && count > FEE_COUNT_MAX)
   );
 }
 

@@ -229,11 +229,9 @@ function estimateCall(
     outputLimitOf(request, limits.output),
     quirk?.hasUnboundedReasoning === true || !coversReasoning(provider, model),
   );
-  const callsOthers = request.advisors.length > 0 || request.fees.image_generation !== undefined;
-  const other =
-    context.byok || !callsOthers
-      ? 0n
-      : otherModelsCost(request, model, { ...context, card, promptTokens });
+  const other = context.byok
+    ? 0n
+    : otherModelsCost(request, model, { context, card, promptTokens });
   const costOf = (tokens: number): Nano => maxCost(bound, tokens) + other;
   const hasTools = inputTokens > requestTokens;
   const { choices, outputMax } = request;

@@ -20,8 +20,7 @@ const PARTIAL_IMAGES_TOKENS = 300;
 const LARGEST_SIZE = "3840x2160";
 
 interface OtherModelsContext {
-  readonly catalog: Catalog;
-  readonly now: number;
+  readonly context: { readonly catalog: Catalog; readonly now: number };
   /** Of the model that is called. */
   readonly card: PriceCard;
   readonly promptTokens: number;
@@ -32,6 +31,7 @@ export function otherModelsCost(
   model: Model,
   context: OtherModelsContext,
 ): Nano {
+  if (request.advisors.length === 0 && request.fees.image_generation === undefined) return 0n;
   return advisorCost(request, model, context) + imageToolCost(request, model, context);
 }
 
@@ -39,7 +39,7 @@ export function otherModelsCost(
 function advisorCost(
   request: ParsedRequest,
   { id, provider, wires }: Model,
-  { catalog, now, promptTokens: inputTokens }: OtherModelsContext,
+  { context: { catalog, now }, promptTokens: inputTokens }: OtherModelsContext,
 ): Nano {
   const hasAdvisors = wires.some((wire) => WIRE_TRAITS[wire].namedModelLists.includes("advisors"));
   if (!hasAdvisors) return 0n;
@@ -60,7 +60,7 @@ function advisorCost(
 function imageToolCost(
   { json, fees }: ParsedRequest,
   { id, provider }: Model,
-  { catalog, now, card }: OtherModelsContext,
+  { context: { catalog, now }, card }: OtherModelsContext,
 ): Nano {
   const images = fees.image_generation ?? 0;
   if (images === 0) return 0n;
