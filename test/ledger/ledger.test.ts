@@ -220,6 +220,17 @@ describeEachStore(
         expect(await getWallet(db, id)).toEqual({ promo: 50n, paid: 0n, held: 0n });
       });
 
+      test("a repeated hold of a part can grow as the first one could", async () => {
+        const id = await account(100n);
+        const part = { onShortage: { upfront: 20n, minimum: 10n } };
+        const once = await ledger.hold(hold(id, "h", 90n, part));
+        expect(once).toEqual({ status: "held", amount: 20n, limit: 90n });
+        expect(await ledger.hold(hold(id, "h", 90n, part))).toEqual(once);
+        expect(await ledger.hold(hold(id, "whole", 40n, part))).toEqual(
+          await ledger.hold(hold(id, "whole", 40n, part)),
+        );
+      });
+
       test("rejects negative amounts and costs over the maximum balance before they are queued", async () => {
         const id = await account(100n);
         expect(await rejectionMessage(ledger.hold(hold(id, "h", -1n)))).toMatch("negative amount");

@@ -155,7 +155,7 @@ function applyHold<UsageRecord>(
   const existing = rows.holds.get(request.id) ?? rows.swept.get(request.id);
   if (existing !== undefined && !hasSameOwner(existing, request))
     throw new Error(`hold ${request.id} belongs to another account or key`);
-  if (existing !== undefined) return { status: "held", amount: existing.amount };
+  if (existing !== undefined) return repeatedHold(request, existing);
   const wallet = rows.wallets.get(request.accountId);
   const keySpend = rows.keySpends.get(request.keyId);
   const session = sessionOf(rows, request.accountId, request.session?.id);
@@ -169,6 +169,15 @@ function applyHold<UsageRecord>(
     addBufferedHold({ wallet, keySpend, session: session?.session }, hold.amount, 1);
   else markTouched(writes, request, { wallet, keySpend, session });
   return outcome;
+}
+
+/** What a hold that rolls may grow to is not stored. A raise takes what is affordable then. */
+function repeatedHold(
+  { amount: limit, upfront, onShortage }: HoldRequest,
+  { amount }: OpenHold,
+): HoldOutcome {
+  const isPart = upfront !== undefined || (onShortage !== undefined && amount < limit);
+  return isPart ? { status: "held", amount, limit } : { status: "held", amount };
 }
 
 function applyRaise<UsageRecord>(

@@ -309,17 +309,14 @@ async function holdInTurn(deps: HoldDeps, request: HoldRequest): Promise<HoldOut
 function heldOf(
   { rates }: HoldDeps,
   outcome: Extract<HoldOutcome, { status: "held" }>,
-  { keyId, rateLimit, now, upfront, amount: wanted }: HoldRequest,
+  { keyId, rateLimit, now }: HoldRequest,
   { isPaid, leaseTerm, share }: Pick<Hold, "isPaid" | "leaseTerm"> & { readonly share: Nano },
 ): Hold {
   const { amount, limit, isPaying, burstFullAt: fullAt, leaseId: rowId } = outcome;
-  const isRolling = upfront !== undefined || limit !== undefined;
-  // The reply to the commit of a hold may have been lost, and with it the limit.
-  const most = isRolling ? (limit ?? wanted) : amount + share;
   const hold: Hold = {
     amount: amount + share,
-    limit: most,
-    isRolling,
+    limit: limit ?? amount + share,
+    isRolling: limit !== undefined,
     isPaid,
     isPaying: isPaying === true,
     leaseTerm,
