@@ -37,6 +37,7 @@ import type { DataPolicyDeps } from "./enforce-data-policy.ts";
 import { priceAllowed, type TokenRateLimit } from "./enforce-key-policy.ts";
 import { expandPreset, type FindPreset } from "./expand-preset.ts";
 import { fetchFiles, type FetchFilesDeps } from "./fetch-files.ts";
+import { lostHoldFault } from "./hold/confirm-hold.ts";
 import { withinCeiling } from "./hold/cost-ceiling.ts";
 import { spentFault, unaffordableFault, withShortfall } from "./hold/hold-faults.ts";
 import { coversCandidate, ensureHold, type HoldDeps, releaseHold } from "./hold/hold.ts";
@@ -281,10 +282,14 @@ function startRoll({ roll: deps }: InferDeps, call: HeldCall): RollingHold | und
   return call.roll;
 }
 
-/** The attempt ended because no more credits could be held for it. */
+/** For an attempt that was canceled because its hold could not be raised. */
 function withHoldEnd(result: FailedCandidate, roll: RollingHold | undefined): FailedCandidate {
-  if (roll?.ended === undefined || result.isShutDown !== true) return result;
-  return { ok: false, fault: spentFault(), isClientGone: false, isCut: true };
+  const end = result.isShutDown === true ? roll?.ended : undefined;
+  if (end === undefined) return result;
+  const failed = { ok: false, isClientGone: false } as const;
+  return end === "budget"
+    ? { ...failed, fault: spentFault(), isCut: true }
+    : { ...failed, fault: lostHoldFault(end), isShutDown: true };
 }
 
 const NO_ENDPOINT_STATUSES: ReadonlySet<number> = new Set([404, 405]);

@@ -4,6 +4,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { nanoFromUsd, usdText } from "../../../src/base/money/money.ts";
 import { TRANCHE_TOKENS } from "../../../src/inference/streaming/recent-outputs.ts";
+import { releaseHolds } from "../../../src/ledger/sweep.ts";
 import { getResponse, waitUntilEnded } from "../../responses/harness.ts";
 import { eventually } from "../../support/eventually.ts";
 import {
@@ -375,4 +376,28 @@ for (const store of STORE_KINDS)
             response?.headers.get("x-request-id") ?? "",
           );
         });
+
+    test.each(STREAMED_APIS)(
+      "costs nothing and asks for a repetition if its hold was released meanwhile (%s)",
+      async (api) => {
+        const account = await accountOn(gated, 0.4);
+        const { db } = gated.server;
+        gate.close();
+        const pending = send(account, api, "sim/large");
+        await eventually(() => gate.waiting() === 1);
+        // As another process does while this one is suspended.
+        await db.write(async (tx) => {
+          const rows = await tx.all("select id, account_id, key_id from hold");
+          await releaseHolds(tx, Date.now(), rows);
+        });
+        gate.open();
+        const response = await pending;
+        const error = errorOf(await response.json());
+        expect([response.status, error["code"]]).toEqual([503, "overloaded"]);
+        expect(error["message"]).toContain("Send the request again");
+        expect(sum(await costsOn(gated, account))).toBe(0n);
+        const { promo, held } = await readWallet(db, account.id);
+        expect([promo, held]).toEqual([400_000_000n, 0n]);
+      },
+    );
   });

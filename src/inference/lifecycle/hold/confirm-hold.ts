@@ -20,6 +20,11 @@ export function confirmHold(
   });
 }
 
+/** For a call that ends because its hold is lost, or because the store cannot raise it. */
+export function lostHoldFault(reason: "hold_lost" | "store_unavailable"): Fault {
+  return reason === "hold_lost" ? suspendedFault() : storeUnavailableFault();
+}
+
 export function suspendedFault(): Fault {
   return new Fault("overloaded", "the gateway was suspended and lost the call's hold", {
     message:

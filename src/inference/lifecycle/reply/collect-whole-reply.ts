@@ -28,7 +28,7 @@ import { errorDataOf, isErrorReply, statusInError } from "../../upstream/error-r
 import { type AttemptFailure, toFailedAttempt } from "../../upstream/failure.ts";
 import type { UpstreamReply } from "../../upstream/read-upstream-reply.ts";
 import type { HeldCall } from "../call.ts";
-import { storeUnavailableFault, suspendedFault } from "../hold/confirm-hold.ts";
+import { lostHoldFault } from "../hold/confirm-hold.ts";
 import { spentFault } from "../hold/hold-faults.ts";
 import { chargeAbandoned, withinHold } from "./meter.ts";
 import { chargeCutStream, cutUsageOf, type RespondStreamDeps } from "./respond-stream.ts";
@@ -239,10 +239,8 @@ async function cutReply(
   reason: HoldEnd,
 ): Promise<CandidateResult> {
   const { call, meter, collector } = collection;
-  if (reason !== "budget") {
-    const fault = reason === "hold_lost" ? suspendedFault() : storeUnavailableFault();
-    return { ok: false, fault, isClientGone: false, isShutDown: true };
-  }
+  if (reason !== "budget")
+    return { ok: false, fault: lostHoldFault(reason), isClientGone: false, isShutDown: true };
   // As before the first event.
   if (collector.reply() === undefined)
     return { ok: false, fault: spentFault(), isClientGone: false, isCut: true };

@@ -44,7 +44,7 @@ import {
   type MeteredReply,
   publicErrorFor,
 } from "../call.ts";
-import { confirmHold, storeUnavailableFault, suspendedFault } from "../hold/confirm-hold.ts";
+import { confirmHold, lostHoldFault } from "../hold/confirm-hold.ts";
 import { stoppedSessionFault } from "../hold/hold-faults.ts";
 import { heldCharge, settle, type SettleDeps } from "../settle.ts";
 import type { StoppedSessions } from "../stopped-sessions.ts";
@@ -356,8 +356,7 @@ function streamErrorBody(
 }
 
 function streamFault(failure: Exclude<StreamFailure, "stopped">, credential: Credential): Fault {
-  if (failure === "hold_lost") return suspendedFault();
-  if (failure === "store_unavailable") return storeUnavailableFault();
+  if (failure === "hold_lost" || failure === "store_unavailable") return lostHoldFault(failure);
   if (failure === "shut_down") return shutDownFault();
   if (failure === "too_long") return tooLongFault();
   if (failure === "denied") return new Fault("guardrail_denied", "a guardrail denied the reply");
