@@ -9,7 +9,9 @@ export const CONFIRMED_MS = 500;
 /** For the time between the clocks' readings and the commit. */
 const MARGIN_MS = 50;
 const POLL_MS = 20;
-const PAGE = 50;
+/** Most processes have few leases. */
+const PAGES = [4, 50] as const;
+const PAGE_MAX = 50;
 
 /** Returns the number of recalled leases. Locks the wallet: a lease that is being taken is recalled too, or sees the change. */
 export async function recallLeases(tx: Tx, accountId: string): Promise<number> {
@@ -21,7 +23,7 @@ export async function recallLeases(tx: Tx, accountId: string): Promise<number> {
     [accountId],
   );
   if (rows.length === 0) return 0;
-  const ids = rows.slice(0, PAGE).map((row) => text(row, "id"));
+  const ids = rows.slice(0, PAGE_MAX).map((row) => text(row, "id"));
   tx.afterCommit((reader) => waitUntilClosed(reader, accountId, ids));
   return rows.length;
 }
@@ -49,20 +51,25 @@ export async function readLeaseStates(
   leases: Iterable<readonly [accountId: string, ids: readonly string[]]>,
 ): Promise<ReadonlyMap<string, number>> {
   const keys = Array.from(leases, ([accountId, ids]) => ids.map((id) => [accountId, id])).flat();
-  const pages = Array.from({ length: Math.ceil(keys.length / PAGE) }, (_, page) =>
-    keys.slice(page * PAGE, (page + 1) * PAGE),
+  const pages = Array.from({ length: Math.ceil(keys.length / PAGE_MAX) }, (_, page) =>
+    keys.slice(page * PAGE_MAX, (page + 1) * PAGE_MAX),
   );
   const rows = await Promise.all(pages.map((page) => readPage(reader, page)));
   return new Map(rows.flat().map((row) => [text(row, "id"), integer(row, "lease")]));
 }
 
-/** Pages have one size, so that there is one statement. */
+/** Pages have two sizes, so that there are two statements. */
 function readPage(reader: Reader, page: readonly (readonly string[])[]): Promise<readonly Row[]> {
+  const size = PAGES.find((max) => page.length <= max) ?? PAGE_MAX;
   const column = (index: number): string[] =>
-    Array.from({ length: PAGE }, (_, row) => page[row]?.[index] ?? "");
-  return reader.all(READ_PAGE, [...column(0), ...column(1)]);
+    Array.from({ length: size }, (_, row) => page[row]?.[index] ?? "");
+  return reader.all(READ_PAGE[size], [...column(0), ...column(1)]);
 }
 
-const PARAMETERS = Array.from({ length: PAGE }, () => "?").join(", ");
-const READ_PAGE = `select id, lease from hold
-  where account_id in (${PARAMETERS}) and id in (${PARAMETERS}) and lease is not null`;
+function readPageOf(size: number): string {
+  const parameters = Array.from({ length: size }, () => "?").join(", ");
+  return `select id, lease from hold
+  where account_id in (${parameters}) and id in (${parameters}) and lease is not null`;
+}
+
+const READ_PAGE = { [PAGES[0]]: readPageOf(PAGES[0]), [PAGES[1]]: readPageOf(PAGES[1]) };

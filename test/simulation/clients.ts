@@ -24,6 +24,8 @@ export const INVOICE_CENTS = 100;
 const REFUND_CENTS = 30;
 const CENT = 10_000_000n;
 const RETRY_MS = 700;
+/** A caller without credits rests for so long, because refusals find few defects. */
+const REFUSED_PAUSE_MS = 6_000;
 const RETRY_DOUBLINGS_MAX = 4;
 const CLAIMS = createClaims({
   master: secret("simulation".repeat(4)),
@@ -39,6 +41,8 @@ export interface Observations {
   readonly servers: Map<string, () => boolean>;
   /** Calls whose charge may be missing, because the store lost it: their hold or their process is gone too. */
   readonly lostCalls: Set<string>;
+  /** Ids of replies that were cut because no more could be held: they are not kept for a repetition. */
+  readonly cuts: Set<string>;
   /** For each idempotency key, the ids of the replies. */
   readonly repliesByKey: Map<string, Set<string>>;
   /** What clients still repeat until there is a result. */
@@ -76,6 +80,7 @@ export function emptyObservations(): Observations {
     costs: new Map(),
     servers: new Map(),
     lostCalls: new Set(),
+    cuts: new Set(),
     repliesByKey: new Map(),
     waiting: new Map(),
     facts: [],
@@ -129,6 +134,10 @@ function noteInternalError(
   internalErrors.push(`${name} got ${reply.error.message}`);
 }
 
+function isRefusal(reply: Reply<unknown>, code: string): boolean {
+  return reply.status === "failed" && reply.error instanceof Fault && reply.error.code === code;
+}
+
 const FINAL_CODES: ReadonlySet<string> = new Set([
   "insufficient_credits",
   "workspace_frozen",
@@ -146,11 +155,14 @@ function isFinal(reply: Reply<unknown>): boolean {
 export async function runCaller(clients: ClientWorld, caller: number, end: number): Promise<void> {
   const { world, observed } = clients;
   const { random } = world;
-  const { hasLeases } = world;
+  const { hasLeases, hasRestingCallers } = world;
+  let pauseMs = 0;
+  let isOtherRevoked = false;
   // A lease is for two calls at least.
   const amount = hasLeases ? AMOUNT / random.pick([2n, 8n, 40n, 40n]) : AMOUNT;
   for (let number = 0; ; number++) {
-    await pause(world, random.integer(hasLeases ? 400 : 6_000));
+    await pause(world, random.integer(hasLeases ? 400 : 6_000) + pauseMs);
+    pauseMs = 0;
     if (world.now() > end) return;
     const name = `c${caller}.${number}`;
     const accountId =
@@ -159,12 +171,16 @@ export async function runCaller(clients: ClientWorld, caller: number, end: numbe
     const providerMs = isLong ? random.integer(40_000) : random.integer(hasLeases ? 300 : 1_500);
     const plan = {
       accountId,
-      keyId: hasLeases && random.chance(0.5) ? `${accountId}.other` : `${accountId}.key`,
+      keyId:
+        hasLeases && !isOtherRevoked && random.chance(0.5)
+          ? `${accountId}.other`
+          : `${accountId}.key`,
       amount,
       cost: (amount * BigInt(50 + random.integer(51))) / 100n,
       providerMs,
       parts: 1 + random.integer(4),
       rolls: world.hasRollingHolds,
+      isWhole: world.hasCollectedReplies && random.chance(0.5),
       providerFails: random.chance(0.05),
       idempotencyKey: random.chance(hasLeases ? 0.2 : 0.6) ? name : undefined,
     };
@@ -176,6 +192,9 @@ export async function runCaller(clients: ClientWorld, caller: number, end: numbe
         ? await gatewayOf(clients, caller).request((gateway) => work(gateway, 0))
         : await sendUntilDone(clients, name, work);
     noteInternalError(observed, name, reply);
+    if (hasRestingCallers && isRefusal(reply, "insufficient_credits"))
+      pauseMs = random.integer(REFUSED_PAUSE_MS);
+    if (hasRestingCallers && isRefusal(reply, "invalid_api_key")) isOtherRevoked = true;
     if (reply.status !== "ok") continue;
     observed.served.set(reply.value, observed.costs.get(reply.value) ?? plan.cost);
     const replies = observed.repliesByKey.get(name) ?? new Set();

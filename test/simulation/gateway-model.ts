@@ -17,7 +17,7 @@ import type {
   OpenCall,
   SettledCall,
 } from "../../src/inference/lifecycle/call.ts";
-import { confirmHold, suspendedFault } from "../../src/inference/lifecycle/hold/confirm-hold.ts";
+import { confirmHold, lostHoldFault, suspendedFault } from "../../src/inference/lifecycle/hold/confirm-hold.ts";
 import { spentFault } from "../../src/inference/lifecycle/hold/hold-faults.ts";
 import { ensureHold, type HoldDeps, releaseHold } from "../../src/inference/lifecycle/hold/hold.ts";
 import { createKeyRates } from "../../src/inference/lifecycle/hold/key-rates.ts";
@@ -65,7 +65,7 @@ import { createHoldReconciler } from "../../src/ledger/reconcile.ts";
 import { createSweeper, sweepHolds } from "../../src/ledger/sweep.ts";
 import { builtInModels, catalogOf, findModel } from "../../src/models/catalog.ts";
 import { createPromptLog } from "../../src/prompt-log/prompt-log.ts";
-import { writeCallRecords } from "../../src/server/call-records.ts";
+import { isWrittenAtOnce, writeCallRecords } from "../../src/server/call-records.ts";
 import type { Db } from "../../src/store/db.ts";
 import type { StoreModel } from "./store-model.ts";
 import type { Actor, World } from "./world.ts";
@@ -134,11 +134,15 @@ export interface RunningGateway {
   readonly idempotency: Idempotency;
   /** The ids of calls that have not ended. */
   readonly openCalls: Set<string>;
-  readonly onServed: (callId: string, cost: bigint, holdId: string) => void;
+  readonly onServed: (call: ServedCall, cost: bigint, holdId: string) => void;
+  /** Called when a reply is collected; `isCut` if only a part of it could be held for. */
+  readonly onCollected: (callId: string, isCut: boolean) => void;
   /** Called when a hold was decided on a lease. */
   readonly onLeased: (call: SimulatedCall) => void;
   readonly onSettling: () => void;
 }
+
+type ServedCall = Pick<SimulatedCall, "id" | "accountId">;
 
 export interface SimulatedCall {
   readonly id: string;
@@ -151,6 +155,8 @@ export interface SimulatedCall {
   readonly parts: number;
   /** Whether its hold grows with its reply. */
   readonly rolls: boolean;
+  /** Whether its reply is sent whole. If its credits are short, it is collected from a stream. */
+  readonly isWhole: boolean;
   readonly providerFails: boolean;
   readonly idempotencyKey: string | undefined;
 }
@@ -161,9 +167,10 @@ export interface GatewayModelDeps {
   /** Called when a part of a reply leaves. */
   readonly onServed: (
     gateway: GatewayModel,
-    callId: string,
+    call: ServedCall,
     served: { readonly cost: bigint; readonly holdId: string },
   ) => void;
+  readonly onCollected: RunningGateway["onCollected"];
   readonly onLeased: (call: SimulatedCall) => void;
 }
 
@@ -215,9 +222,9 @@ export function startGatewayModel(deps: GatewayModelDeps, name: string): Gateway
         });
       }),
   };
-  const onServed = (callId: string, cost: bigint, holdId: string): void =>
-    deps.onServed(gateway, callId, { cost, holdId });
-  const { onLeased } = deps;
+  const onServed: RunningGateway["onServed"] = (call, cost, holdId) =>
+    deps.onServed(gateway, call, { cost, holdId });
+  const { onCollected, onLeased } = deps;
   const onSettling = (): void => {
     const ms = gateway.freezesAtSettlementMs;
     if (ms === 0) return;
@@ -229,7 +236,7 @@ export function startGatewayModel(deps: GatewayModelDeps, name: string): Gateway
     const onFatal = (): void => gateway.kill(RESTART_MS);
     startProcess(gateway, store.dbOf(gateway), { onFatal, hasLeases }).then(
       (running) => {
-        gateway.running = { ...running, onServed, onLeased, onSettling };
+        gateway.running = { ...running, onServed, onCollected, onLeased, onSettling };
       },
       () => gateway.kill(RESTART_MS),
     );
@@ -253,7 +260,7 @@ async function startProcess(
   { name, now }: GatewayModel,
   db: Db,
   { onFatal, hasLeases }: { readonly onFatal: () => void; readonly hasLeases: boolean },
-): Promise<Omit<RunningGateway, "onServed" | "onLeased" | "onSettling">> {
+): Promise<Omit<RunningGateway, "onServed" | "onCollected" | "onLeased" | "onSettling">> {
   const epoch = await startEpoch(db, name, now());
   await sweepHolds(db, now());
   const ownHolds = createOwnHolds<SettledCall>();
@@ -264,6 +271,7 @@ async function startProcess(
     ...identity,
     ownHolds,
     leases: hasLeases ? { now, busyHolds: 1 } : undefined,
+    isWrittenAtOnce,
     writeRecords: (tx, records, charges) =>
       writeCallRecords(tx, { records, charges }, { idempotency, promptLog }),
   });
@@ -328,7 +336,7 @@ async function trackCall(
   }
 }
 
-/** The stages of `infer`, with a provider that only takes time. A reply in several parts is a stream. */
+/** The stages of `infer`, with a provider that only takes time. A reply in several parts is a stream, or collected from one. */
 async function runCall(
   gateway: RunningGateway,
   call: SimulatedCall,
@@ -345,24 +353,30 @@ async function runCall(
     const whole = hold.isRolling ? costAtLimit(call, hold.limit) : call.cost;
     const held = heldCallOf(opened, hold, whole);
     const roll = hold.isRolling ? startRoll(gateway, held) : undefined;
-    for (let part = 1; part <= call.parts; part++) {
-      await new Promise((resolve) => setTimeout(resolve, call.providerMs / call.parts));
-      if (call.parts === 1) break;
-      const cost = (whole * BigInt(part)) / BigInt(call.parts);
+    const parts = call.isWhole && roll === undefined ? 1 : call.parts;
+    for (let part = 1; part <= parts; part++) {
+      await new Promise((resolve) => setTimeout(resolve, call.providerMs / parts));
+      if (parts === 1) break;
+      const cost = (whole * BigInt(part)) / BigInt(parts);
       const end = roll && (await coverPart(roll, held, cost));
+      if (call.isWhole) {
+        if (end === undefined) continue;
+        return await cutCollected(gateway, deps, held, { end, cost });
+      }
       if (end === "budget") return await cutStream(deps.settle, held, cost);
       if (end !== undefined || (await confirmHold(lease, held)) !== "held")
         return await endStream(deps.settle, held, "shut_down");
-      onServed(call.id, whole, rowId);
+      onServed(call, whole, rowId);
     }
     if (call.providerFails) {
       await settleFailed(deps.settle, held, PROVIDER_FAILURE);
       throw PROVIDER_FAILURE.fault;
     }
     onSettling();
-    if (call.parts > 1) return await endStream(deps.settle, held, "completed");
+    if (parts > 1 && !call.isWhole) return await endStream(deps.settle, held, "completed");
     await respond(deps.respond, held, WHOLE_REPLY);
-    onServed(call.id, whole, rowId);
+    if (parts > 1) gateway.onCollected(call.id, false);
+    onServed(call, whole, rowId);
     return call.id;
   } catch (error) {
     await releaseHold(deps.hold, opened).catch(() => {});
@@ -414,6 +428,30 @@ async function cutStream(deps: SettleDeps, call: HeldCall, cost: bigint): Promis
   const billed = withinHold(call, chargeUsage(call, usage, deps.now()));
   await settle(deps, call, { ...billed, outcome: "budget_cut", status: 200 });
   throw spentFault();
+}
+
+/** As `collectReply` ends a reply of which no more could be held. */
+async function cutCollected(
+  { onCollected, onServed, onSettling }: RunningGateway,
+  { settle: settleDeps, respond: respondDeps }: LifecycleDeps,
+  call: HeldCall,
+  { end, cost }: { readonly end: HoldEnd; readonly cost: bigint },
+): Promise<string> {
+  const { input, hold } = call;
+  const id = input.requestId;
+  if (end !== "budget") {
+    const fault = lostHoldFault(end);
+    await settleFailed(settleDeps, call, { ok: false, fault, isClientGone: false, isShutDown: true });
+    throw fault;
+  }
+  const usage = { tokens: {}, fees: {}, statedCostUsd: Number(cost) / NANO_PER_USD };
+  const cut = withinHold(call, chargeUsage(call, usage, respondDeps.now()));
+  call.cut = cut;
+  onSettling();
+  await respond(respondDeps, call, WHOLE_REPLY);
+  onCollected(id, true);
+  onServed({ id, accountId: input.caller.accountId }, cut.cost, hold.rowId ?? id);
+  return id;
 }
 
 /** As a relay ends a stream: an incomplete one costs nothing here. */
@@ -473,7 +511,7 @@ function lifecycleDepsOf({ ledger, lease, now }: RunningGateway): LifecycleDeps 
 
 function openCallOf(
   { now }: RunningGateway,
-  { id, accountId, keyId, amount, parts, rolls }: SimulatedCall,
+  { id, accountId, keyId, amount, parts, rolls, isWhole }: SimulatedCall,
   idempotent: Idempotent | undefined,
 ): OpenCall {
   const input = {
@@ -498,13 +536,12 @@ function openCallOf(
   return {
     // Safe: these are the only fields that the stages after routing read.
     input: input as unknown as CallInput,
-    request: isRolling ? STREAM_REQUEST : REQUEST,
+    request: isRolling && !isWhole ? STREAM_REQUEST : REQUEST,
     statefulCall: undefined,
     catalog: CATALOG,
     pricedAt: input.now,
     candidates: [{ candidate: CANDIDATE, estimate }],
     ceiling: undefined,
-    // The model of a gateway streams all calls that roll.
     holdsAll: !isRolling,
     receipt: undefined,
     attempts: [],

@@ -29,7 +29,7 @@ import {
   START,
   startGatewayModel,
 } from "./gateway-model.ts";
-import { BALANCE_TABLES, checkBalances, checkEnd, checkWaiting, type Query } from "./invariants.ts";
+import { BALANCE_TABLES, checkBalances, checkEnd, checkWaiting, type Query, TRACK_POSTED } from "./invariants.ts";
 import { createStoreEngine, type StoreEngine } from "./store-engine.ts";
 import { createStoreModel, type StoreModel } from "./store-model.ts";
 import { type Actor, createWorld, type World } from "./world.ts";
@@ -55,6 +55,9 @@ export interface SimulationResult {
   readonly served: number;
   /** Calls whose hold was decided on a lease. */
   readonly leased: number;
+  /** Whole replies that were collected from a stream, and those of them that were cut. */
+  readonly collected: number;
+  readonly cut: number;
   /** Equal for two runs of a seed. */
   readonly hash: number;
 }
@@ -151,6 +154,7 @@ export interface Simulator {
 export async function createSimulator(): Promise<Simulator> {
   const database = new Database(":memory:");
   await migrate(plainDb(database), START);
+  database.run(TRACK_POSTED);
   const engine = createStoreEngine(database);
   return { run: (seed) => runSeed(seed, engine) };
 }
@@ -172,28 +176,33 @@ function simulate(seed: number, world: World, engine: StoreEngine): SimulationRe
   const observed = emptyObservations();
   // Its acknowledged payments and claims are lost too, so there are none.
   const isPromoted = world.random.chance(0.2);
-  const onServed: GatewayModelDeps["onServed"] = (gateway, callId, { cost, holdId }) => {
+  const onServed: GatewayModelDeps["onServed"] = (gateway, call, { cost, holdId }) => {
+    const { id: callId, accountId } = call;
     observed.costs.set(callId, cost);
     const { interruptions } = gateway;
     observed.servers.set(callId, () => gateway.interruptions === interruptions);
     if (isPromoted) return;
     const rows = query(
-      "select id from hold where id = ? union select id from usage_record where id = ?",
-      [holdId, callId],
+      "select 1 from hold where id = ? and account_id = ? union all select 1 from usage_record where id = ? and account_id = ? limit 1",
+      [holdId, accountId, callId, accountId],
     );
     if (rows.length === 0) problems.add(`${callId} was served without a hold or a charge`);
   };
   const store = createStoreModel({ world, engine, onCommit });
   insertFixtures(world, store);
-  let leased = 0;
+  let [leased, collected] = [0, 0];
   const onLeased = ({ id, accountId, keyId }: SimulatedCall): void => {
     leased += 1;
     for (const stopped of [accountId, keyId])
       if (observed.stopped.has(stopped))
         problems.add(`${id} began on a lease after ${stopped} was stopped`);
   };
+  const onCollected: GatewayModelDeps["onCollected"] = (callId, isCut) => {
+    collected += 1;
+    if (isCut) observed.cuts.add(callId);
+  };
   const gateways = Array.from({ length: GATEWAYS }, (_, index) =>
-    startGatewayModel({ world, store, onServed, onLeased }, `p${index}`),
+    startGatewayModel({ world, store, onServed, onCollected, onLeased }, `p${index}`),
   );
   const clients: ClientWorld = { world, gateways, observed };
   const begin = world.now();
@@ -251,6 +260,8 @@ function simulate(seed: number, world: World, engine: StoreEngine): SimulationRe
     events: world.events(),
     served: observed.served.size,
     leased,
+    collected,
+    cut: observed.cuts.size,
     hash: world.hash(),
   };
 }

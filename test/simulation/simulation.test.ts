@@ -19,12 +19,15 @@ const REGRESSIONS: Readonly<Record<string, number>> = {
   "the calls that a lease may run stay open after its sweep": 1_000_000,
   "a lease is taken again after its sweep": 1_000_071,
   "a lease that is returned during a raise loses what the raise adds": 1_002_768,
+  "a repeated hold of a first part does not grow": 2_000_080,
 };
 /** The same in each run; `npm run simulate` looks for others. */
 const FIRST_SEED = 1_000;
 const SEEDS = 16;
 const FIRST_SEED_WITH_LEASES = 1_000_100;
 const SEEDS_WITH_LEASES = 8;
+const FIRST_SEED_WITH_COLLECTED_REPLIES = 2_000_100;
+const SEEDS_WITH_COLLECTED_REPLIES = 12;
 
 const simulator = await createSimulator();
 
@@ -51,6 +54,7 @@ for (const [defect, seed] of Object.entries(REGRESSIONS))
 test.each([
   [FIRST_SEED, SEEDS],
   [FIRST_SEED_WITH_LEASES, SEEDS_WITH_LEASES],
+  [FIRST_SEED_WITH_COLLECTED_REPLIES, SEEDS_WITH_COLLECTED_REPLIES],
 ])("seeds from %i find nothing", async (first, count) => {
   for (let seed = first; seed < first + count; seed++)
     expect({ seed, problems: (await simulate(seed)).problems }).toEqual({ seed, problems: [] });
@@ -59,6 +63,16 @@ test.each([
 test("calls are decided on leases", async () => {
   const { leased, served } = await simulate(FIRST_SEED_WITH_LEASES);
   expect(leased).toBeGreaterThan(served / 10);
+});
+
+test("replies are collected, and cut", async () => {
+  let [collected, cut] = [0, 0];
+  for (let seed = FIRST_SEED_WITH_COLLECTED_REPLIES; cut === 0; seed++) {
+    const result = await simulate(seed);
+    collected += result.collected;
+    cut += result.cut;
+  }
+  expect(collected).toBeGreaterThan(cut);
 });
 
 test("a seed repeats exactly", async () => {

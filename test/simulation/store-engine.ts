@@ -10,10 +10,12 @@ type UniqueKeys = readonly (readonly string[])[];
 interface PreparedWrite {
   readonly table: string;
   readonly statement: Statement<Row, Bindings>;
+  /** Returns no row. */
+  readonly repeat: Statement<Row, Bindings>;
   readonly keys: UniqueKeys;
 }
 
-interface LoggedWrite extends Pick<PreparedWrite, "table" | "statement"> {
+interface LoggedWrite extends Pick<PreparedWrite, "table" | "repeat"> {
   readonly params: Values;
 }
 
@@ -72,8 +74,13 @@ export function createStoreEngine(database: Database): StoreEngine {
     getOrAdd(reads, sql, prepare).all(...params);
   const prepareWrite = (sql: string): PreparedWrite => {
     const table = TARGET.exec(sql)?.[1] ?? "";
-    const returning = /\breturning\b/i.test(sql) ? sql : `${sql} returning *`;
-    return { table, statement: prepare(returning), keys: keysOf(table) };
+    const keys = keysOf(table);
+    if (/\breturning\b/i.test(sql)) {
+      const statement = prepare(sql);
+      return { table, statement, repeat: statement, keys };
+    }
+    const columns = [...new Set(keys.flat())].join(", ") || "1";
+    return { table, statement: prepare(`${sql} returning ${columns}`), repeat: prepare(sql), keys };
   };
   const begin = database.prepare("begin");
   const commit = database.prepare("commit");
@@ -87,7 +94,7 @@ export function createStoreEngine(database: Database): StoreEngine {
     suspend();
     begin.run();
     live = tx;
-    for (const { statement, params } of tx.log) statement.all(...params);
+    for (const { repeat, params } of tx.log) repeat.run(...params);
   };
   const keysOf = (table: string): UniqueKeys =>
     getOrAdd(uniqueKeys, table, (name) => readUniqueKeys(database, name));
@@ -110,7 +117,7 @@ export function createStoreEngine(database: Database): StoreEngine {
       return query(sql, params);
     },
     write: (tx, sql, params) => {
-      const { table, statement, keys } = getOrAdd(writes, sql, prepareWrite);
+      const { table, statement, repeat, keys } = getOrAdd(writes, sql, prepareWrite);
       resume(tx);
       let rows: Row[];
       try {
@@ -130,7 +137,7 @@ export function createStoreEngine(database: Database): StoreEngine {
           return { status: "blocked", owner };
         }
       written.add(table);
-      tx.log.push({ table, statement, params });
+      tx.log.push({ table, repeat, params });
       return { status: "done", rows };
     },
     lock: (tx, { table, sql, params }, seen) => {

@@ -52,11 +52,15 @@ interface Session {
   readonly reply: Reply;
   readonly queue: (() => void)[];
   isBusy: boolean;
+  /** A commit was sent: the server runs it, and the statements before it, although the process dies. */
   isCommitting: boolean;
   lockTimeoutMs: number;
   /** Why the transaction is aborted: the replies to its statements come in order, so this error comes first. */
   cause: unknown;
 }
+
+/** Made once, because errors record their stack. */
+const TRANSACTION_OVER = { cause: new Error("the transaction is over") };
 
 type AfterCommit = Parameters<Tx["afterCommit"]>[0];
 
@@ -170,8 +174,12 @@ export function createStoreModel({ world, engine, onCommit }: StoreModelDeps): S
   const commit = (session: Session): Promise<void> =>
     new Promise((resolve, reject) => {
       session.isCommitting = true;
-      world.schedule(undefined, latency(), () => {
+      const run = (): void => {
         const { tx, actor, reply } = session;
+        if (tx.state === "failed") {
+          end(session, "closed");
+          return reply(() => reject(new Error("the server replied ROLLBACK to a commit")));
+        }
         if (tx.state !== "open")
           return reply(() => reject(unavailable("the connection is closed")));
         if (world.now() < outageUntil || random.chance(faults.commitLost)) {
@@ -191,7 +199,9 @@ export function createStoreModel({ world, engine, onCommit }: StoreModelDeps): S
         if (random.chance(faults.commitReplyLost))
           return reply(() => reject(unavailable("the connection was lost")));
         reply(resolve);
-      });
+      };
+      if (session.isBusy) session.queue.push(run);
+      else world.schedule(undefined, latency(), run);
     });
 
   const runTransaction = async <T>(
@@ -211,26 +221,34 @@ export function createStoreModel({ world, engine, onCommit }: StoreModelDeps): S
     };
     sessions.add(session);
     let failure: { readonly cause: unknown } | undefined;
+    let committing: Promise<void> | undefined;
     const guarded = async <R>(attempt: () => R | "blocked"): Promise<R> => {
       if (failure !== undefined) throw failure.cause;
       try {
+        if (committing !== undefined) throw new Error("the commit was sent already");
         return await send(session, attempt);
       } catch (cause) {
         failure ??= { cause };
         throw cause;
       }
     };
+    const sendCommit = (): void => {
+      if (failure === undefined) (committing ??= commit(session)).catch(() => {});
+    };
     try {
       const result = await work({
         ...transactionOn(session, engine, guarded),
         afterCommit: (run) => void afterCommit.push(run),
+        ...(world.hasEarlyCommits && { sendCommit }),
       });
       if (failure !== undefined) throw failure.cause;
-      failure = { cause: new Error("the transaction is over") };
-      await commit(session);
+      failure = TRANSACTION_OVER;
+      await (committing ?? commit(session));
       return result;
     } catch (error) {
       failure ??= { cause: error };
+      // A rollback is sent after it, on the same connection.
+      await committing?.catch(() => {});
       await new Promise<void>((resolve) => {
         world.schedule(undefined, latency(), () => {
           if (session.tx.state !== "closed") end(session, "closed");
@@ -314,10 +332,50 @@ export function createStoreModel({ world, engine, onCommit }: StoreModelDeps): S
   };
 }
 
-function keyCondition(key: string): string {
-  return key.includes(",")
+/** So many keys are parameters of their own, which SQLite looks up faster than those of a JSON array. */
+const KEYS_MAX = 4;
+
+interface KeyedSql {
+  readonly lock: string;
+  readonly remove: string;
+}
+
+const keyedSql = new Map<string, readonly KeyedSql[]>();
+
+/** The statements for a number of keys. They are kept, because the engine finds prepared statements by their text. */
+function keyedStatements(table: string, key: string, count: number, columns = "*"): KeyedSql {
+  const name = `${table} ${key} ${columns}`;
+  const selected = columns === "*" ? columns : `${key}, ${columns}`;
+  let all = keyedSql.get(name);
+  if (all === undefined) {
+    all = Array.from({ length: KEYS_MAX + 1 }, (_, keys) => {
+      const condition = keyCondition(key, keys);
+      return {
+        lock: `select ${selected} from ${table} where ${condition} order by ${key.split(", ").at(-1)}`,
+        remove: `delete from ${table} where ${condition} returning *`,
+      };
+    });
+    keyedSql.set(name, all);
+  }
+  const found = all[count > KEYS_MAX ? 0 : count];
+  if (found === undefined) throw new Error("no statement for this number of keys");
+  return found;
+}
+
+/** Without a count, the keys are a JSON array. */
+function keyCondition(key: string, count: number): string {
+  const columns = key.split(", ");
+  if (count > 0) {
+    const one = `(${columns.map((column) => `${column} = ?`).join(" and ")})`;
+    return Array.from({ length: count }, () => one).join(" or ");
+  }
+  return columns.length > 1
     ? `(${key}) in (select value ->> 0, value ->> 1 from json_each(?))`
     : `${key} in (select value from json_each(?))`;
+}
+
+function keyValues(keys: readonly Key[]): Values {
+  return keys.length > KEYS_MAX ? [JSON.stringify(keys)] : keys.flat();
 }
 
 function isDeadlock(tx: EngineTransaction): boolean {
@@ -344,10 +402,10 @@ function transactionOn(
     /^\s*(insert|update|delete)\b/i.test(sql)
       ? write(sql, params)
       : guarded(() => engine.read(tx, sql, params));
-  const selectMany = (table: string, key: string, keys: readonly Key[]) => ({
+  const selectMany = (table: string, key: string, keys: readonly Key[], columns?: string) => ({
     table,
-    sql: `select * from ${table} where ${keyCondition(key)} order by ${key.split(", ").at(-1)}`,
-    params: [JSON.stringify(keys)],
+    sql: keyedStatements(table, key, keys.length, columns).lock,
+    params: keyValues(keys),
   });
   const reader: Reader = {
     kind: "postgres",
@@ -374,18 +432,18 @@ function transactionOn(
         rows.map((row) => write(sql, [...row.slice(keyColumns), ...row.slice(0, keyColumns)])),
       );
     },
-    deleteMany: async (table, key, keys) => {
-      const sql = `delete from ${table} where ${keyCondition(key)}`;
-      return keys.length > 0 ? write(sql, [JSON.stringify(keys)]) : [];
-    },
-    lockMany: (table, key, keys) => {
+    deleteMany: async (table, key, keys) =>
+      keys.length > 0
+        ? write(keyedStatements(table, key, keys.length).remove, keyValues(keys))
+        : [],
+    lockMany: (table, key, keys, columns) => {
+      if (keys.length === 0) return Promise.resolve([]);
       const seen = {};
-      return keys.length === 0
-        ? Promise.resolve([])
-        : guarded(() => rowsOf(engine.lock(tx, selectMany(table, key, keys), seen)));
+      const select = selectMany(table, key, keys, columns);
+      return guarded(() => rowsOf(engine.lock(tx, select, seen)));
     },
-    readMany: (table, key, keys) => {
-      const { sql, params } = selectMany(table, key, keys);
+    readMany: (table, key, keys, columns) => {
+      const { sql, params } = selectMany(table, key, keys, columns);
       return guarded(() => engine.read(tx, sql, params));
     },
   };

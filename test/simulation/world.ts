@@ -25,12 +25,22 @@ interface WorldRandom {
 const ROLLING_FROM_SEED = 1_000;
 /** The same, without leases. */
 const LEASES_FROM_SEED = 1_000_000;
+/** The same, without collected replies and commits that follow their writes. */
+const COLLECTED_FROM_SEED = 2_000_000;
+/** One in so many of these seeds is without leases. */
+const SEEDS_PER_ONE_WITHOUT_LEASES = 8;
 
 export interface World {
   /** Whether the holds of streams grow with their replies. */
   readonly hasRollingHolds: boolean;
   /** Whether gateways decide holds on leases. */
   readonly hasLeases: boolean;
+  /** Whether a whole reply is collected from a stream if credits are short. */
+  readonly hasCollectedReplies: boolean;
+  /** Whether the store takes a commit before it has replied to the writes. */
+  readonly hasEarlyCommits: boolean;
+  /** Whether callers wait longer after a refusal that will not change soon. */
+  readonly hasRestingCallers: boolean;
   readonly random: WorldRandom;
   /** Milliseconds since the start. */
   readonly now: () => number;
@@ -55,6 +65,7 @@ interface Event {
 
 export function createWorld(seed: number): World {
   const random = createRandom(seed);
+  const isLatest = seed >= COLLECTED_FROM_SEED;
   const heap: Event[] = [];
   let time = 0;
   let count = 0;
@@ -85,7 +96,11 @@ export function createWorld(seed: number): World {
   };
   const world: World = {
     hasRollingHolds: seed >= ROLLING_FROM_SEED,
-    hasLeases: seed >= LEASES_FROM_SEED,
+    hasLeases:
+      seed >= LEASES_FROM_SEED && (!isLatest || seed % SEEDS_PER_ONE_WITHOUT_LEASES > 0),
+    hasCollectedReplies: isLatest,
+    hasEarlyCommits: isLatest,
+    hasRestingCallers: isLatest,
     random,
     now: () => time,
     schedule,
