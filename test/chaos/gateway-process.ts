@@ -55,7 +55,17 @@ export async function startGatewayProcess(
     };
     const launcher = fileBytesMax === undefined ? [] : launcherWithFileLimit(fileBytesMax);
     const started = startScript(MAIN, ["serve"], env, launcher);
-    await eventually(async () => (await fetch(`${url}/healthz`)).status === 200);
+    let exit: { readonly code: number | null } | undefined;
+    void started.exitCode.then((code) => {
+      exit = { code };
+    });
+    // However long that takes on a busy machine.
+    await eventually(
+      async () => exit !== undefined || (await fetch(`${url}/healthz`)).status === 200,
+      { timeoutMs: Infinity },
+    );
+    if (exit !== undefined)
+      throw new Error(`a gateway exited with ${exit.code} before it listened`);
     return started;
   };
   let running = await start();

@@ -18,10 +18,7 @@ const UNIT = 100_000_000n;
 const ZERO = zeroSpend(NOW);
 
 const units = (max: number) => fc.nat(max).map((count) => BigInt(count) * UNIT);
-const limit = fc.option(
-  fc.record({ limit: units(60), spent: units(30) }),
-  { nil: undefined },
-);
+const limit = fc.option(fc.record({ limit: units(60), spent: units(30) }), { nil: undefined });
 /** Open calls of the account; some have the key or the session of the call. */
 const openCalls = fc.array(
   fc.record({ amount: units(12), hasKey: fc.boolean(), hasSession: fc.boolean() }),
@@ -109,18 +106,18 @@ function rowsOf({ promo, paid, open, key, session, budget }: Case): HoldRows {
 }
 
 /** What credits, limits and budgets leave for the call; all of it, as if no call were open, and what is free now. */
-function roomOf(one: Case): { readonly all: Nano; readonly free: Nano } {
+function remainingOf(one: Case): { readonly all: Nano; readonly free: Nano } {
   const { wallet, keySpend, session } = rowsOf(one);
-  const rooms = [
+  const parts = [
     [one.promo + one.paid, wallet?.held],
     one.key && [one.key.limit - one.key.spent, keySpend?.held],
     one.session && [one.session.limit - one.session.spent, session?.held],
     one.budget && [one.budget.limit - one.budget.spent, wallet?.held],
-  ].flatMap((room) => (room === undefined ? [] : [{ all: room[0] ?? 0n, held: room[1] ?? 0n }]));
+  ].flatMap((part) => (part === undefined ? [] : [{ all: part[0] ?? 0n, held: part[1] ?? 0n }]));
   const least = (values: readonly Nano[]): Nano => values.reduce(minNano);
   return {
-    all: least(rooms.map(({ all }) => all)),
-    free: least(rooms.map(({ all, held }) => all - held)),
+    all: least(parts.map(({ all }) => all)),
+    free: least(parts.map(({ all, held }) => all - held)),
   };
 }
 
@@ -146,7 +143,7 @@ test("a whole reply holds all of its cost, or a first part exactly if all can ne
   const property = fc.property(CASES, (one) => {
     const rows = rowsOf(one);
     const before = rows.wallet?.held ?? 0n;
-    const { all, free } = roomOf(one);
+    const { all, free } = remainingOf(one);
     const outcome = decideHold(requestOf(one), rows);
     const isShort = all < one.amount + one.upfront;
     const wanted = isShort ? one.upfront : one.amount;
@@ -183,7 +180,7 @@ test("a whole reply that may be collected is never refused where it was not, and
       expect(amount ?? 0n).toBeLessThanOrEqual(without);
     }
     // Only open calls are in the way: it waits for them as it did before.
-    if (roomOf(one).all >= one.amount + one.upfront) expect(amount).toBe(without);
+    if (remainingOf(one).all >= one.amount + one.upfront) expect(amount).toBe(without);
   });
   fc.assert(property, { numRuns: 3_000 });
   expect(served).toBeGreaterThan(0);

@@ -17,7 +17,11 @@ import type {
   OpenCall,
   SettledCall,
 } from "../../src/inference/lifecycle/call.ts";
-import { confirmHold, lostHoldFault, suspendedFault } from "../../src/inference/lifecycle/hold/confirm-hold.ts";
+import {
+  confirmHold,
+  lostHoldFault,
+  suspendedFault,
+} from "../../src/inference/lifecycle/hold/confirm-hold.ts";
 import { spentFault } from "../../src/inference/lifecycle/hold/hold-faults.ts";
 import { ensureHold, type HoldDeps, releaseHold } from "../../src/inference/lifecycle/hold/hold.ts";
 import { createKeyRates } from "../../src/inference/lifecycle/hold/key-rates.ts";
@@ -441,7 +445,12 @@ async function cutCollected(
   const id = input.requestId;
   if (end !== "budget") {
     const fault = lostHoldFault(end);
-    await settleFailed(settleDeps, call, { ok: false, fault, isClientGone: false, isShutDown: true });
+    await settleFailed(settleDeps, call, {
+      ok: false,
+      fault,
+      isClientGone: false,
+      isShutDown: true,
+    });
     throw fault;
   }
   const usage = { tokens: {}, fees: {}, statedCostUsd: Number(cost) / NANO_PER_USD };

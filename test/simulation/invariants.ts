@@ -23,7 +23,11 @@ export const TRACK_POSTED = [
   "create table posted (account_id text primary key, amount integer not null) without rowid",
   ...[
     { table: "transfer", amountOf: ofTransfer },
-    { table: "usage_record", amountOf: (row: string) => `-(coalesce(${row}.promo_nano, 0) + coalesce(${row}.paid_nano, 0))` },
+    {
+      table: "usage_record",
+      amountOf: (row: string) =>
+        `-(coalesce(${row}.promo_nano, 0) + coalesce(${row}.paid_nano, 0))`,
+    },
   ].flatMap(({ table, amountOf }) => [
     onChange(table, "insert", [["new", amountOf("new")]]),
     onChange(table, "delete", [["old", `-(${amountOf("old")})`]]),

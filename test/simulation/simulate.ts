@@ -29,7 +29,14 @@ import {
   START,
   startGatewayModel,
 } from "./gateway-model.ts";
-import { BALANCE_TABLES, checkBalances, checkEnd, checkWaiting, type Query, TRACK_POSTED } from "./invariants.ts";
+import {
+  BALANCE_TABLES,
+  checkBalances,
+  checkEnd,
+  checkWaiting,
+  type Query,
+  TRACK_POSTED,
+} from "./invariants.ts";
 import { createStoreEngine, type StoreEngine } from "./store-engine.ts";
 import { createStoreModel, type StoreModel } from "./store-model.ts";
 import { type Actor, createWorld, type World } from "./world.ts";

@@ -96,8 +96,7 @@ export function createWorld(seed: number): World {
   };
   const world: World = {
     hasRollingHolds: seed >= ROLLING_FROM_SEED,
-    hasLeases:
-      seed >= LEASES_FROM_SEED && (!isLatest || seed % SEEDS_PER_ONE_WITHOUT_LEASES > 0),
+    hasLeases: seed >= LEASES_FROM_SEED && (!isLatest || seed % SEEDS_PER_ONE_WITHOUT_LEASES > 0),
     hasCollectedReplies: isLatest,
     hasEarlyCommits: isLatest,
     hasRestingCallers: isLatest,

@@ -119,7 +119,10 @@ interface Run {
 
 async function collect({ events, chunks, credit, ledger, delay }: Case): Promise<Run> {
   const limit = minNano((ESTIMATE.amount * BigInt(credit)) / 100n, ESTIMATE.amount);
-  const hold = { amount: minNano(firstHold(ESTIMATE, TRANCHE_TOKENS), limit), limit: ESTIMATE.amount };
+  const hold = {
+    amount: minNano(firstHold(ESTIMATE, TRANCHE_TOKENS), limit),
+    limit: ESTIMATE.amount,
+  };
   let replies = 0;
   const raise = async ({ amount }: RaiseRequest): Promise<RaiseOutcome> => {
     const reply = ledger[Math.min(replies, ledger.length - 1)];
@@ -159,7 +162,12 @@ function heldCall(hold: object, roll: object): HeldCall {
   return {
     input: { requestId: "call", now: NOW, caller: { accountId: "acct", keyId: "key" } },
     request: REQUEST,
-    candidate: { wires: ["chat"], model: RESOLVED?.model, upstreamName: "echo", credential: CREDENTIAL },
+    candidate: {
+      wires: ["chat"],
+      model: RESOLVED?.model,
+      upstreamName: "echo",
+      credential: CREDENTIAL,
+    },
     catalog: CATALOG,
     pricedAt: NOW,
     ceiling: undefined,
