@@ -34,6 +34,7 @@ const LONG_FILES: readonly string[] = [
   "inference/lifecycle/multiple-processes",
   "inference/lifecycle/media-kills",
   "inference/lifecycle/gateway-search-charges",
+  "inference/lifecycle/gateway-tool-charges",
   "inference/lifecycle/rolling-bursts",
   "inference/lifecycle/collected-replies",
   "inference/lifecycle/killed-raises",

@@ -959,8 +959,24 @@ const GATEWAY_TOOLS: readonly Mutation[] = [
     "src/inference/lifecycle/tool-loop.ts",
     ["translation/tools/gateway-search", "inference/lifecycle/gateway-search-charges"],
     [
-      ["searches more often than is held for", "search.count >= search.max ||", ""],
-      ["sends a turn that the hold does not cover", "hold.limit - spent", "hold.limit"],
+      ["searches more often than is held for", "if (count >= max || ", "if ("],
+      ["sends a turn that the hold does not cover", "hold.limit - spentBy(state)", "hold.limit"],
+    ],
+  ),
+  ...of(
+    "src/inference/lifecycle/tool-loop.ts",
+    ["inference/lifecycle/gateway-tool-charges"],
+    [
+      [
+        "the limit of all tools holds for each of them",
+        "return callsMax - search.count - fetch.count - mcp.count;",
+        "return callsMax - mcp.count;",
+      ],
+      [
+        "a call on the caller's own provider key ends after its first tool",
+        "if (candidate.credential.byok) return left;",
+        "",
+      ],
     ],
   ),
   ...of(

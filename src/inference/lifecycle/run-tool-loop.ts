@@ -32,6 +32,7 @@ import type { HeldCall } from "./call.ts";
 import { closeMcpServers } from "./open-mcp-servers.ts";
 import {
   addUsage,
+  hasCallerLeft,
   isOwnCall,
   type LoopState,
   nextTurn,
@@ -205,10 +206,6 @@ async function composeTurns(composer: Composer): Promise<void> {
     flow.body = result.reply.body;
     turn = continued;
   }
-}
-
-function hasCallerLeft({ call: { isAbandoned, input } }: LoopState): boolean {
-  return isAbandoned === true || input.signal.aborted;
 }
 
 type FinishReason = Extract<CanonicalEvent, { type: "finish" }>["finish"]["reason"];

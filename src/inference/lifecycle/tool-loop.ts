@@ -1,5 +1,5 @@
-// Runs the turns of a call in which the gateway searches the web: the model asks for a search as a function call, the gateway
-// runs it and sends the results as the next turn, and all turns become one reply. The call has one hold and one settlement.
+// Runs the turns of a call whose tools the gateway runs: the model asks for a search as a function call, the gateway runs it and
+// sends the results as the next turn, and all turns become one reply. The call has one hold and one settlement.
 
 import type {
   FetchError,
@@ -23,6 +23,7 @@ import {
 } from "@postern/wires";
 import { parseObject, stringIn } from "../../base/json.ts";
 import type { Log } from "../../base/log.ts";
+import type { Nano } from "../../base/money/money.ts";
 import { limitsOf } from "../../models/catalog.ts";
 import { affordableOutput, costBound } from "../../models/price-bound.ts";
 import { tokenTotals } from "../metering/charge.ts";
@@ -33,6 +34,7 @@ import {
   DEFAULT_TOOL_CALLS,
   GATEWAY_PAGE_TOKENS,
   GATEWAY_PAGE_TOKENS_MAX,
+  gatewayToolBounds,
   MAX_TOOL_CALLS,
 } from "../request/tool-bounds.ts";
 import type { PricedCandidate } from "../routing/priced-candidates.ts";
@@ -81,9 +83,11 @@ export interface LoopState {
   readonly search: ToolUses;
   readonly fetch: ToolUses;
   readonly mcp: ToolUses;
+  /** Of all tools together: so many the hold covers. */
+  readonly callsMax: number;
   turnCount: number;
   /** Of complete turns. */
-  usage: Usage;
+  readonly usages: Usage[];
 }
 
 interface ToolUses {
@@ -101,16 +105,16 @@ export function startLoop(
   next: PricedCandidate | undefined,
 ): LoopState {
   const { search, fetch } = loop;
-  const { toolCallsMax, toolCallsHeld } = call.estimate;
+  const { request, estimate, candidate } = call;
+  const { toolCallsMax, toolCallsHeld } = estimate;
   const openMax = toolCallsMax ?? toolCallsHeld ?? DEFAULT_TOOL_CALLS;
+  const { toolCalls: callsMax } = gatewayToolBounds(commonForm(request), openMax, candidate.model);
   const usesOf = (tool: typeof search | typeof fetch): ToolUses => ({
     name: tool?.name,
     max: tool === undefined ? 0 : Math.min(tool.maxUses ?? openMax, MAX_TOOL_CALLS),
     count: 0,
     billed: 0,
   });
-  const { max_tool_calls: limit } = commonForm(call.request);
-  const mcpMax = Math.min(typeof limit === "number" ? limit : openMax, MAX_TOOL_CALLS);
   return {
     deps,
     call,
@@ -121,9 +125,10 @@ export function startLoop(
     urls: new Set(fetch?.urls.flatMap(normalUrls)),
     search: usesOf(search),
     fetch: usesOf(fetch),
-    mcp: { name: undefined, max: loop.mcp.size === 0 ? 0 : mcpMax, count: 0, billed: 0 },
+    mcp: { name: undefined, max: loop.mcp.size === 0 ? 0 : callsMax, count: 0, billed: 0 },
+    callsMax,
     turnCount: 1,
-    usage: { tokens: {}, fees: {} },
+    usages: [],
   };
 }
 
@@ -144,7 +149,7 @@ export function addUsage(
   reported: Usage | undefined,
   output: () => string,
 ): void {
-  state.usage = sumOf(state.usage, reported ?? countedUsage(turn.body, output()));
+  state.usages.push(reported ?? countedUsage(turn.body, output()));
 }
 
 /** `isClamped`: it is charged up to the hold, and not as exact. */
@@ -154,10 +159,22 @@ function countedUsage(input: string, output: string): Usage {
 }
 
 /** The usage so far, with the tools that the gateway ran. */
-export function usageOfLoop({ usage, search, fetch }: LoopState): Usage {
+export function usageOfLoop({ usages, search, fetch, call, deps }: LoopState): Usage {
   const run = { web_search: search.billed, web_fetch: fetch.billed };
-  return { ...usage, fees: sumOfMeters(FEE_METERS, usage.fees, run) };
+  const usage = usages.reduce(sumOf, { tokens: {}, fees: {} });
+  const { statedCostUsd } = usage;
+  const all = { ...usage, fees: sumOfMeters(FEE_METERS, usage.fees, run) };
+  if (statedCostUsd === undefined) return all;
+  // The provider states the cost of its own turns, and may not of each.
+  const unstated = usages.filter((one) => (one.statedCostUsd ?? 0) === 0);
+  const rest = [...unstated, { tokens: {}, fees: run }].reduce(
+    (sum, one) => sum + chargeUsage(call, one, deps.now()).cost,
+    0n,
+  );
+  return { ...all, statedCostUsd: statedCostUsd + Number(rest) / NANO_PER_USD };
 }
+
+const NANO_PER_USD = 1e9;
 
 function sumOf(left: Usage, right: Usage): Usage {
   const stated = (left.statedCostUsd ?? 0) + (right.statedCostUsd ?? 0);
@@ -213,10 +230,16 @@ interface RanCalls {
   readonly results: readonly Part[];
 }
 
+/** Nobody would read the next turn. */
+export function hasCallerLeft({ call: { isAbandoned, input } }: LoopState): boolean {
+  return isAbandoned === true || input.signal.aborted;
+}
+
 export async function runCalls(state: LoopState, calls: readonly ToolCall[]): Promise<RanCalls> {
   const written: NativePart[] = [];
   const results: Part[] = [];
   for (const call of calls) {
+    if (hasCallerLeft(state)) break;
     const id = `${replyIdOf(state)
       .replaceAll(/[^A-Za-z0-9]/g, "")
       .slice(-24)}_${results.length}`;
@@ -250,7 +273,8 @@ async function runSearch(state: LoopState, call: ToolCall, id: string): Promise<
   const failed = (error: NonNullable<SearchCall["error"]>, text: string): RanCall =>
     written({ sources: [], error }, text);
   if (query === undefined) return failed("invalid_tool_input", "The search needs a `query`.");
-  if (search.count >= search.max || loop.search === undefined || deps.searchWeb === undefined)
+  const mayRun = mayUse(state, search, "web_search");
+  if (!mayRun || loop.search === undefined || deps.searchWeb === undefined)
     return failed("max_uses_exceeded", "No more searches are allowed in this reply.");
   search.count += 1;
   try {
@@ -288,7 +312,8 @@ async function runFetch(state: LoopState, call: ToolCall, id: string): Promise<R
     text: FETCH_PROBLEMS[error],
   });
   if (url === "") return failed("invalid_tool_input");
-  if (fetch.count >= fetch.max || loop.fetch === undefined || deps.fetchPage === undefined)
+  const mayRun = mayUse(state, fetch, "web_fetch");
+  if (!mayRun || loop.fetch === undefined || deps.fetchPage === undefined)
     return failed("max_uses_exceeded");
   // Otherwise a page could have the model send what it has read to any server.
   if (!urls.has(url)) return failed("url_not_allowed");
@@ -329,7 +354,7 @@ async function runMcp(state: LoopState, call: ToolCall, id: string): Promise<Ran
   });
   const connection = servers?.connections.get(server);
   const definition = servers?.lists.get(server)?.find(({ name }) => name === tool);
-  if (mcp.count >= mcp.max || connection === undefined || definition === undefined)
+  if (!mayUse(state, mcp) || connection === undefined || definition === undefined)
     return answered({ text: "No more calls of tools are allowed in this reply.", isError: true });
   const args = parseObject(call.arguments);
   if (args === undefined)
@@ -342,6 +367,27 @@ async function runMcp(state: LoopState, call: ToolCall, id: string): Promise<Ran
   const ms = Math.round(deps.monotonicNow() - from);
   servers?.calls.push({ server, tool, ok: !result.isError, ms });
   return answered(result);
+}
+
+/** Whether the limits of the request, and the hold, have another use of a tool. */
+function mayUse(
+  state: LoopState,
+  { count, max }: ToolUses,
+  meter?: "web_search" | "web_fetch",
+): boolean {
+  if (count >= max || callsLeft(state) <= 0) return false;
+  if (meter === undefined) return true;
+  const { call, deps } = state;
+  const fee = chargeUsage(call, { tokens: {}, fees: { [meter]: 1 } }, deps.now()).cost;
+  return spentBy(state) + fee <= call.hold.limit;
+}
+
+function callsLeft({ callsMax, search, fetch, mcp }: LoopState): number {
+  return callsMax - search.count - fetch.count - mcp.count;
+}
+
+function spentBy(state: LoopState): Nano {
+  return chargeUsage(state.call, usageOfLoop(state), state.deps.now()).cost;
 }
 
 function argumentOf(call: ToolCall, name: string): string | undefined {
@@ -357,29 +403,28 @@ export function nextTurn(
 ): LoopTurn | "length" | "pause" {
   const { loop, turns, deps, call } = state;
   turns.push({ role: "assistant", parts: answered }, { role: "tool", parts: results });
-  const usesMax = state.search.max + state.fetch.max + state.mcp.max;
-  if (state.turnCount > usesMax) return "pause";
+  if (state.turnCount > state.callsMax) return "pause";
   const outputMax = outputLeft(state);
   if (outputMax < OUTPUT_MIN_TOKENS) return "length";
   state.turnCount += 1;
   deps.extendHold(call.input.requestId);
   // The hold covers as many turns as uses, and one to answer.
-  const isLast = state.turnCount > usesMax;
+  const isLast = state.turnCount > state.callsMax || callsLeft(state) <= 0;
   const exhausted = [state.search, state.fetch].flatMap(({ name, max, count }) =>
     name !== undefined && (isLast || count >= max) ? [name] : [],
   );
-  if (isLast || state.mcp.count >= state.mcp.max) exhausted.push(...loop.mcp.keys());
+  if (isLast) exhausted.push(...loop.mcp.keys());
   return loop.continueWith(turns, { outputMax, exhausted: new Set(exhausted) });
 }
 
 /** What the output limit and the hold leave for another turn. */
 function outputLeft(state: LoopState): number {
-  const { call, loop, turns, deps } = state;
+  const { call, loop, turns } = state;
   const { estimate, hold, candidate } = call;
-  const usage = usageOfLoop(state);
   const limits = limitsOf(candidate.model);
-  const spent = chargeUsage(call, usage, deps.now()).charge.cost;
-  const left = (loop.outputMax ?? limits.output) - tokenTotals(usage).outputTokens;
+  const left = (loop.outputMax ?? limits.output) - tokenTotals(usageOfLoop(state)).outputTokens;
+  // The caller's own provider key pays.
+  if (candidate.credential.byok) return left;
   const appended = Buffer.byteLength(JSON.stringify(turns)) + TURN_TOKENS * turns.length;
   const inputTokens = Math.min(estimate.promptTokens + appended, limits.input);
   const bound = costBound(
@@ -387,7 +432,7 @@ function outputLeft(state: LoopState): number {
     estimate.cards,
   );
   const hidden = estimate.hiddenTokens > 0 ? limits.output : 0;
-  return affordableOutput(bound, hold.limit - spent, left + hidden) - hidden;
+  return affordableOutput(bound, hold.limit - spentBy(state), left + hidden) - hidden;
 }
 
 /** Sends a later turn to the candidate of the first. */

@@ -25,6 +25,7 @@ import {
   waitUntil,
 } from "../support/harness.ts";
 import { type RawProvider, type RawReply, startRawProvider } from "../support/raw-provider.ts";
+import { asksForStream, turnReply } from "../support/tool-turns.ts";
 
 const FEE = 10_000_000n;
 const INPUT = 1_000n;
@@ -38,40 +39,11 @@ interface Turn {
   readonly query?: string;
 }
 
-/** A turn as the provider sends it, whole or streamed. */
-function replyOf({ input, output, query }: Turn, stream: boolean): RawReply {
-  const usage = { prompt_tokens: input, completion_tokens: output };
-  const call = query !== undefined && {
-    tool_calls: [
-      {
-        index: 0,
-        id: `call_${query}`,
-        type: "function",
-        function: { name: "web_search", arguments: JSON.stringify({ query }) },
-      },
-    ],
-  };
-  const message = { role: "assistant", content: query === undefined ? "Done." : null, ...call };
-  const reason = query === undefined ? "stop" : "tool_calls";
-  const head = { id: "chatcmpl-1", created: 1, model: "echo" };
-  if (!stream) {
-    const choices = [{ index: 0, message, finish_reason: reason }];
-    return { body: JSON.stringify({ ...head, object: "chat.completion", choices, usage }) };
-  }
-  const chunk = { ...head, object: "chat.completion.chunk" };
-  const events = [
-    { ...chunk, choices: [{ index: 0, delta: message, finish_reason: null }] },
-    { ...chunk, choices: [{ index: 0, delta: {}, finish_reason: reason }] },
-    { ...chunk, choices: [], usage },
-  ].map((event) => `data: ${JSON.stringify(event)}\n\n`);
-  return {
-    headers: { "content-type": "text/event-stream" },
-    body: `${events.join("")}data: [DONE]\n\n`,
-  };
-}
-
-function isStream(body: string): boolean {
-  return (JSON.parse(body) as Json)["stream"] === true;
+function replyOf({ query, ...turn }: Turn, stream: boolean): RawReply {
+  return turnReply(
+    { ...turn, ...(query !== undefined && { calls: [["web_search", { query }]] }) },
+    stream,
+  );
 }
 
 const BODY = {
@@ -117,7 +89,7 @@ describe.each(STORE_KINDS)("searches by the gateway on %s", (store) => {
       const number = sent();
       onRequest(number);
       const turn = turns[Math.min(number, turns.length) - 1] ?? { input: 1, output: 1 };
-      return override(number) ?? replyOf(turn, isStream(body));
+      return override(number) ?? replyOf(turn, asksForStream(body));
     });
     gateway = await startGateway({
       store,
@@ -337,7 +309,7 @@ describe.each(STORE_KINDS)("searches by the gateway on %s", (store) => {
 test("a loop never costs more than its hold", async () => {
   const provider = await startRawProvider(({ body }) => {
     const turn = turns[Math.min(provider.requests.length - offset, turns.length) - 1];
-    return replyOf(turn ?? { input: 1, output: 1 }, isStream(body));
+    return replyOf(turn ?? { input: 1, output: 1 }, asksForStream(body));
   });
   let turns: readonly Turn[] = [];
   let offset = 0;
@@ -394,8 +366,8 @@ test.each(STORE_KINDS)(
   async (store) => {
     const provider = await startRawProvider(({ body }) =>
       provider.requests.length === 2
-        ? { ...replyOf({ input: 1, output: 1 }, isStream(body)), body: "", ending: "silence" }
-        : replyOf(TURNS[0] ?? { input: 0, output: 0 }, isStream(body)),
+        ? { ...replyOf({ input: 1, output: 1 }, asksForStream(body)), body: "", ending: "silence" }
+        : replyOf(TURNS[0] ?? { input: 0, output: 0 }, asksForStream(body)),
     );
     const location = await migratedStoreLocation(store);
     const settings = {

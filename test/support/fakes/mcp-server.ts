@@ -11,8 +11,10 @@ export interface TestMcpServer {
     readonly headers: Headers;
     readonly body: string;
   }[];
-  /** While set, responds instead of the server. */
-  override: ((request: Request) => Response | Promise<Response>) | undefined;
+  /** While set, responds instead of the server, unless it returns nothing. */
+  override:
+    | ((request: Request) => Response | Promise<Response | undefined> | undefined)
+    | undefined;
   readonly stop: () => Promise<void>;
 }
 
@@ -25,7 +27,8 @@ export function startMcpServer(): TestMcpServer {
     fetch: async (request) => {
       const body = await request.clone().text();
       server.requests.push({ method: request.method, headers: request.headers, body });
-      if (server.override !== undefined) return server.override(request);
+      const response = await server.override?.(request.clone());
+      if (response !== undefined) return response;
       const handler = createMcpHandler(() =>
         createServer(request.headers.get("authorization") ?? ""),
       );
