@@ -45,13 +45,13 @@ export interface GuardedCall {
   readonly requestId: string;
   readonly api: string;
   /** Makes a decisions call that the same key pays, and returns its reply. Absent for a count of tokens, which costs nothing. */
-  readonly decide?: ((body: JsonObject) => Promise<JsonObject>) | undefined;
+  readonly decide?: ((body: JsonObject, phase: GuardPhase) => Promise<JsonObject>) | undefined;
 }
 
 /** The guardrails of a workspace for one phase of a call. Each function throws the fault of a guardrail that denies. */
 export interface Guard {
   /** Whether text leaves the process to be checked: then a stream is checked in larger parts. */
-  readonly hasHooks: boolean;
+  readonly isRemote: boolean;
   /** The texts as they may be sent on, in their order. */
   readonly checkAll: (texts: readonly GuardedText[]) => Promise<readonly string[]>;
   /** A part of a stream; guardrails mask it, but rewrite nothing. */

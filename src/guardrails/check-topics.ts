@@ -1,8 +1,8 @@
-// Checks whether a request is about a blocked topic: one decisions call with a question for each topic, which the key of the
-// request pays.
+// Checks whether a request, or the reply to it, is about a blocked topic: one decisions call with a question for each topic, which
+// the key of the request pays.
 
 import { Fault } from "../base/fault.ts";
-import type { GuardedCall, GuardedText, GuardrailCheck } from "../base/guard.ts";
+import type { GuardedCall, GuardedText, GuardPhase, GuardrailCheck } from "../base/guard.ts";
 import { isObject, type JsonObject } from "../base/json.ts";
 import { deniedFault } from "./denied-fault.ts";
 import type { TopicSettings } from "./guardrails.ts";
@@ -14,40 +14,52 @@ export interface Named<Settings> {
   readonly settings: Settings;
 }
 
+export interface TopicCheck {
+  readonly call: Pick<GuardedCall, "decide">;
+  readonly phase: GuardPhase;
+  readonly allowedTexts: Set<string>;
+}
+
 /** Returns the texts as they are. */
 export async function checkTopics(
-  { decide }: GuardedCall,
+  { call: { decide }, phase, allowedTexts }: TopicCheck,
   { name, settings }: Named<TopicSettings>,
   texts: readonly GuardedText[],
   note: Note,
 ): Promise<readonly string[]> {
   const unchanged = texts.map(({ text }) => text);
   const input = unchanged.join("\n\n");
-  if (decide === undefined || input.trim() === "") {
+  const checkedText = `${name} ${input}`;
+  if (decide === undefined || input.trim() === "" || allowedTexts.has(checkedText)) {
     note("allowed");
     return unchanged;
   }
-  const answers = await askAbout(decide, settings, input);
-  if (typeof answers === "string") {
-    note(settings.on_failure === "allow" ? "failed" : "denied");
-    if (settings.on_failure === "allow") return unchanged;
-    throw deniedFault(name, "input", `its check failed: ${answers}`);
+  const answers = await askAbout((body) => decide(body, phase), settings, input);
+  if (answers instanceof Fault) {
+    // A key without credits, or beyond its limit, skips no check. A reply was made: its caller gets no error of the check.
+    const isFailure = answers.status >= 500;
+    if (!isFailure && phase === "input") throw answers;
+    const isPassed = isFailure && settings.on_failure === "allow";
+    note(isPassed ? "failed" : "denied");
+    if (isPassed) return unchanged;
+    throw deniedFault(name, phase, `its check failed: ${answers.publicMessage}`);
   }
   const topic = settings.topics.find((_, index) => (answers[index] ?? 1) >= settings.threshold);
   if (topic === undefined) {
+    allowedTexts.add(checkedText);
     note("allowed");
     return unchanged;
   }
   note("denied");
-  throw deniedFault(name, "input", `it is about "${topic}"`, "check");
+  throw deniedFault(name, phase, `it is about "${topic}"`, "check");
 }
 
 /** The probability of each topic, or why there is none. */
 async function askAbout(
-  decide: NonNullable<GuardedCall["decide"]>,
+  decide: (body: JsonObject) => Promise<JsonObject>,
   { model, topics }: TopicSettings,
   input: string,
-): Promise<readonly number[] | string> {
+): Promise<readonly number[] | Fault> {
   const questions = topics.map((topic, index) => ({
     type: "predicate",
     name: `topic_${index}`,
@@ -57,12 +69,17 @@ async function askAbout(
     const reply = await decide({ model, input, questions });
     const answers = questions.map(({ name }) => probabilityOf(reply, name));
     const found = answers.filter((answer) => answer !== undefined);
-    return found.length === answers.length ? found : "it did not answer every question";
+    return found.length === answers.length ? found : unansweredFault();
   } catch (error) {
-    // A key without credits, or beyond its limit, skips no check.
-    if (!(error instanceof Fault) || error.status < 500) throw error;
-    return error.publicMessage;
+    if (!(error instanceof Fault)) throw error;
+    return error;
   }
+}
+
+function unansweredFault(): Fault {
+  return new Fault("upstream_error", "a question of a topic has no answer", {
+    message: "the model did not answer every question",
+  });
 }
 
 function probabilityOf({ answers }: JsonObject, name: string): number | undefined {

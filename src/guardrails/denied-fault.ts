@@ -20,6 +20,6 @@ export function deniedFault(
     message:
       phase === "input"
         ? `The guardrail "${name}" of this workspace denied this request${why}. ${CHARGED[charged]} Change the request, or ask the owner of the workspace about the guardrail.`
-        : `The guardrail "${name}" of this workspace denied the reply to this request${why}. The call was charged, because the model has answered. Change the request, or ask the owner of the workspace about the guardrail.`,
+        : `The guardrail "${name}" of this workspace denied the reply to this request${why}. ${charged === "check" ? "The call and its checks were" : "The call was"} charged, because the model has answered. Change the request, or ask the owner of the workspace about the guardrail.`,
   });
 }

@@ -42,17 +42,19 @@ const TopicSettings = z.strictObject({
     .array(z.string().trim().min(1).max(200).refine(isSafeText, UNSAFE_TEXT_MESSAGE))
     .min(1)
     .max(10)
-    .meta({ description: "Topics that requests must not be about, such as `legal advice`." }),
+    .meta({ description: "Topics that texts must not be about, such as `legal advice`." }),
   model: z.string().max(200).optional().meta({
     description: "The model that decides. Left out, the first that answers decisions.",
   }),
   threshold: z.number().min(0.01).max(1).default(0.5).meta({
-    description: "The probability from which a request is denied.",
+    description: "The probability from which a text is denied.",
   }),
   on_failure: z.enum(["deny", "allow"]).default("deny").meta({
     description: "What happens to a call whose check fails.",
   }),
-  phases: z.array(z.literal("input")).length(1).default(["input"]),
+  phases: Phases.default(["input"]).meta({
+    description: "What is checked: requests, replies, or both. Each check is charged.",
+  }),
 });
 
 export const GuardrailSettings = z.discriminatedUnion("type", [

@@ -28,14 +28,13 @@ export interface PatternSettings {
   readonly action: "mask" | "deny";
 }
 
-/** Asks a decisions model whether a request is about a blocked topic. */
+/** Asks a decisions model whether a text is about a blocked topic. Each check is a call that is charged. */
 export interface TopicSettings {
   readonly type: "topics";
-  /** Only `input`: each check is a call that is charged. */
   readonly phases: readonly GuardPhase[];
   readonly topics: readonly string[];
   readonly model: string;
-  /** The probability from which a request is denied. */
+  /** The probability from which a text is denied. */
   readonly threshold: number;
   /** What happens to a call whose check fails. */
   readonly on_failure: "deny" | "allow";
@@ -136,8 +135,8 @@ function withCheckedUrl(
 /** Of a URL only its host: the path or the query can contain a secret of the endpoint. */
 function auditDetail(settings: GuardrailSettings) {
   if (settings.type === "topics") {
-    const { type, topics, model, threshold, on_failure } = settings;
-    return { type, topics, model, threshold, on_failure };
+    const { type, phases, topics, model, threshold, on_failure } = settings;
+    return { type, phases, topics, model, threshold, on_failure };
   }
   return settings.type === "hook"
     ? {

@@ -34,7 +34,8 @@ export function createOpenGuards(deps: OpenGuardsDeps): OpenGuards {
     const open = (phase: GuardPhase): Partial<Record<GuardPhase, Guard>> => {
       const guardrails = all.filter(({ settings }) => settings.phases.includes(phase));
       if (guardrails.length === 0) return {};
-      return { [phase]: guardOf({ deps, call, phase, checks, guardrails }) };
+      const allowedTexts = new Set<string>();
+      return { [phase]: guardOf({ deps, call, phase, checks, guardrails, allowedTexts }) };
     };
     return { ...open("input"), ...open("output") };
   };
@@ -46,11 +47,13 @@ interface OpenedGuard {
   readonly phase: GuardPhase;
   readonly checks: GuardrailCheck[];
   readonly guardrails: readonly Guardrail[];
+  /** By guardrail and text: the last events of a stream repeat what was checked, and each check of topics is paid. */
+  readonly allowedTexts: Set<string>;
 }
 
 function guardOf(opened: OpenedGuard): Guard {
   return {
-    hasHooks: opened.guardrails.some(({ settings }) => settings.type === "hook"),
+    isRemote: opened.guardrails.some(({ settings }) => settings.type !== "patterns"),
     checkAll: async (texts) => {
       let current = texts;
       for (const { name, settings } of opened.guardrails) {
@@ -61,7 +64,7 @@ function guardOf(opened: OpenedGuard): Guard {
           settings.type === "patterns"
             ? checkPatterns(opened, { name, settings }, current, note)
             : settings.type === "topics"
-              ? await checkTopics(opened.call, { name, settings }, current, note)
+              ? await checkTopics(opened, { name, settings }, current, note)
               : await runHook(opened, { name, settings }, { texts: current }, note);
         current = current.map(({ path }, index) => ({ path, text: checked[index] ?? "" }));
       }
@@ -128,7 +131,7 @@ async function runHook(
   throw deniedFault(name, phase, reason);
 }
 
-/** Patterns first: a hook gets the text as it is sent on. */
+/** Patterns first: the others get the text as it is sent on. */
 async function checkPart(
   opened: OpenedGuard,
   { text, checked, isLast }: StreamPart,
@@ -156,11 +159,13 @@ async function checkPart(
     noteAs(name)(own === undefined ? "allowed" : "masked");
   }
   const edits = decidedMatches.map(maskOf);
+  if (decided === checked) return { edits, decided };
+  const texts = [{ path: "stream", text: applyEdits(text.slice(0, decided), edits) }];
   for (const { name, settings } of guardrails)
-    if (settings.type === "hook" && decided > checked) {
-      const texts = [{ path: "stream", text: applyEdits(text.slice(0, decided), edits) }];
+    if (settings.type === "topics")
+      await checkTopics(opened, { name, settings }, texts, noteAs(name));
+    else if (settings.type === "hook")
       await runHook(opened, { name, settings }, { texts, isLast }, noteAs(name));
-    }
   return { edits, decided };
 }
 

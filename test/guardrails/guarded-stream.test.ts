@@ -19,7 +19,7 @@ import { createRandom, type RandomInt, TEST_SEED } from "../support/random.ts";
 const encoder = new TextEncoder();
 
 const MASKING: Guard = {
-  hasHooks: false,
+  isRemote: false,
   checkAll: () => Promise.reject(new Error("a stream was checked whole")),
   checkPart: async ({ text, checked, isLast }) => {
     const matches = findMatches(text, ENTITIES);
@@ -32,7 +32,7 @@ const MASKING: Guard = {
 function hookGuard(check: (part: StreamPart) => void): Guard {
   return {
     ...MASKING,
-    hasHooks: true,
+    isRemote: true,
     checkPart: async (part) => {
       check(part);
       return { edits: [], decided: part.text.length };

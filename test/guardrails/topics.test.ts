@@ -1,7 +1,8 @@
-// Guardrails of topics, on both stores: a decisions call that the key of the request pays decides about it.
+// Guardrails of topics, on both stores: a decisions call that the key of the request pays decides about it, or about the reply.
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { Fault, type FaultCode } from "../../src/base/fault.ts";
+import type { GuardPhase } from "../../src/base/guard.ts";
 import { valueAt } from "../../src/base/json.ts";
 import { checkTopics } from "../../src/guardrails/check-topics.ts";
 import { saveGuardrail } from "../../src/guardrails/guardrails.ts";
@@ -27,6 +28,18 @@ import { describeEachStore } from "../support/stores/stores.ts";
 /** The simulator answers every question with a probability of 0.75. */
 const DENYING = { type: "topics", topics: ["legal advice", "weapons"], threshold: 0.7 };
 const ALLOWING = { ...DENYING, threshold: 0.8 };
+const IDS = /(?:req|resp|msg|chatcmpl)[_-][\w-]+/g;
+
+/** The texts of the deltas of a stream over any API. */
+function textIn(stream: string): string {
+  return [...stream.matchAll(/"(?:content|text|delta)":"((?:[^"\\]|\\.)*)"/g)]
+    .filter(({ input, index }) => {
+      const line = input.slice(input.lastIndexOf("\n", index) + 1, index);
+      return /delta/.test(line) && !/\.done|completed/.test(line);
+    })
+    .map(([, text]) => text)
+    .join("");
+}
 
 test("a check that its key cannot pay is no failure of the check", async () => {
   const settings = {
@@ -36,19 +49,21 @@ test("a check that its key cannot pay is no failure of the check", async () => {
     phases: [],
     on_failure: "allow",
   } as const;
-  const call = { accountId: "acct_1", keyId: "key_1", requestId: "req_1", api: "chat" };
-  const check = (code: FaultCode): Promise<unknown> => {
+  const check = (code: FaultCode, phase: GuardPhase): Promise<unknown> => {
     const decide = () => Promise.reject(new Fault(code, code));
     return checkTopics(
-      { ...call, decide },
+      { call: { decide }, phase, allowedTexts: new Set() },
       { name: "t", settings },
       [{ path: "a", text: "Hi" }],
       () => {},
     );
   };
-  for (const code of ["insufficient_credits", "key_limit_reached", "rate_limited"] as const)
-    expect(await rejectionMessage(check(code))).toContain(code);
-  expect(await check("upstream_error")).toEqual(["Hi"]);
+  for (const code of ["insufficient_credits", "key_limit_reached", "rate_limited"] as const) {
+    expect(await rejectionMessage(check(code, "input"))).toContain(code);
+    expect(await rejectionMessage(check(code, "output"))).toContain("denied the reply");
+  }
+  for (const phase of ["input", "output"] as const)
+    expect(await check("upstream_error", phase)).toEqual(["Hi"]);
 });
 
 describeEachStore((store) => {
@@ -161,14 +176,73 @@ describeEachStore((store) => {
       expect(await records()).toEqual([]);
     });
 
-    test("need a model that answers decisions, and check requests only", async () => {
+    for (const api of STREAMED_APIS)
+      test(`deny a reply over ${api}, whole and streamed, and charge the call and its checks`, async () => {
+        await save({ ...DENYING, phases: ["output"] });
+        for (const stream of [false, true]) {
+          const before = (await records()).length;
+          const body = bodyOf(api, "May I sue?", { model: "sim/echo", stream });
+          const response = await postCall(gateway, account, api, body);
+          expect(response.status).toBe(stream ? 200 : 403);
+          const text = await response.text();
+          expect(text).toContain("guardrail_denied");
+          expect(text).toContain("The call and its checks were charged");
+          expect(text).not.toContain("You said");
+          await expectSettledLedger(gateway.server.db);
+          const added = (await records()).slice(before);
+          const denied = added.find((record) => record["api"] === api);
+          expect(denied?.["outcome"]).toBe("guardrail_denied");
+          expect(added.filter((record) => record["api"] === "decisions").length).toBe(1);
+          for (const record of added) expect(Number(record["cost_nano"])).toBeGreaterThan(0);
+        }
+      });
+
+    for (const api of STREAMED_APIS)
+      test(`check a stream over ${api} in parts, and each text once`, async () => {
+        const body = bodyOf(api, "[[sim: tokens=400 chunks=40]] Hi", {
+          model: "sim/echo",
+          stream: true,
+          ...(api === "responses" ? { max_output_tokens: 500 } : { max_tokens: 500 }),
+        });
+        const read = async (): Promise<string> =>
+          (await (await postCall(gateway, account, api, body)).text()).replaceAll(IDS, "");
+        const unchecked = await read();
+        await save({ ...ALLOWING, phases: ["output"] });
+        const before = (await records()).length;
+        expect(textIn(await read())).toBe(textIn(unchecked));
+        await expectSettledLedger(gateway.server.db);
+        const added = (await records()).slice(before);
+        const checks = added.filter((record) => record["api"] === "decisions").length;
+        const { length } = textIn(unchecked);
+        expect(length).toBeGreaterThan(1_000);
+        // In parts of at least 400 characters; Responses has the whole text again at the end.
+        expect(checks).toBeGreaterThan(1);
+        expect(checks).toBeLessThanOrEqual(Math.ceil(length / 400) + 1);
+        const record = added.find((one) => one["api"] === api);
+        expect(JSON.parse(String(record?.["detail"]))["guardrails"]).toMatchObject([
+          { name: "topics", phase: "output", action: "allowed" },
+        ]);
+      });
+
+    test("check the reply of a key that may make one call at a time", async () => {
+      await save({ ...ALLOWING, phases: ["input", "output"] });
+      const created = await request("POST", "/v1/keys", {
+        name: "narrow",
+        max_concurrent_calls: 1,
+      });
+      const authorization = `Bearer ${String(created.json["api_key"])}`;
+      const narrow = { ...account, headers: { ...account.headers, authorization } };
+      expect((await chat("Hi", narrow)).status).toBe(200);
+    });
+
+    test("need a model that answers decisions", async () => {
       const saved = await save(DENYING);
       expect(valueAt(saved.json, ["settings", "model"])).toMatch(/decisions$/);
       const other = await save({ ...DENYING, model: "sim/echo-large" });
       expect([other.status, errorOf(other.json)["param"]]).toEqual([400, "model"]);
       for (const wrong of [
         { topics: [] },
-        { phases: ["output"] },
+        { phases: [] },
         { threshold: 2 },
         { topics: ["a\u202eb"] },
       ])
@@ -194,6 +268,8 @@ describeEachStore((store) => {
         name: "topics",
         topics: "legal advice\nweapons\n",
         on_failure: "deny",
+        input: "on",
+        output: "on",
       };
       expect((await visitPage(gateway, path, owner, form)).status).toBe(303);
       expect(textOf(await visitPage(gateway, path, owner))).toContain(

@@ -1007,9 +1007,9 @@ const GATEWAY_TOOLS: readonly Mutation[] = [
     ],
   ),
   ...of(
-    "src/inference/lifecycle/run-tool-loop.ts",
-    ["inference/lifecycle/gateway-search-charges"],
-    [["searches for a caller that has left", 'if (hasCallerLeft(state)) return end("pause");', ""]],
+    "src/inference/lifecycle/tool-loop.ts",
+    ["inference/lifecycle/gateway-search-charges", "inference/lifecycle/gateway-tool-charges"],
+    [["searches for a caller that has left", "if (hasCallerLeft(state)) break;", ""]],
   ),
 ];
 
@@ -1970,8 +1970,8 @@ const PROMPT_LOG: readonly Mutation[] = [
     [
       [
         "a key without credits skips the check of topics",
-        "if (!(error instanceof Fault) || error.status < 500) throw error;",
-        "if (!(error instanceof Fault)) throw error;",
+        "const isFailure = answers.status >= 500;",
+        "const isFailure = true;",
       ],
       [
         "a request about a blocked topic passes",

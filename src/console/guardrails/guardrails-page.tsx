@@ -71,7 +71,7 @@ const GuardrailForm = z.discriminatedUnion("do", [
   }),
   z.object({
     do: z.literal("topics"),
-    ...NAME_FIELD,
+    ...Common,
     topics: z.string().max(3_000),
     on_failure: z.enum(["deny", "allow"]),
   }),
@@ -126,15 +126,15 @@ export function guardrailPageRoutes(deps: GuardrailPageDeps): readonly Route[] {
 }
 
 function settingsOf(form: GuardrailForm): Partial<Settings> {
-  if (form.do === "topics") {
-    const topics = form.topics.split("\n").map((topic) => topic.trim());
-    const { on_failure } = form;
-    return { type: "topics", topics: topics.filter((topic) => topic !== ""), on_failure };
-  }
   const phases: readonly GuardPhase[] = (["input", "output"] as const).filter(
     (phase) => form[phase] === "on",
   );
   if (phases.length === 0) throw invalid("phases", "Choose requests, replies or both.");
+  if (form.do === "topics") {
+    const topics = form.topics.split("\n").map((topic) => topic.trim());
+    const { on_failure } = form;
+    return { type: "topics", phases, topics: topics.filter((topic) => topic !== ""), on_failure };
+  }
   if (form.do === "hook") {
     const { url, on_failure } = form;
     if (!/^\d+$/.test(form.timeout_ms.trim()))
@@ -209,7 +209,7 @@ function TopicForm({ valuesOf, ...props }: ItemForms<Guardrail>): Child {
         name="topics"
         label="Topics"
         value={rejected?.["topics"] ?? ""}
-        hint="One per line, such as legal advice. Each request is checked by a decisions call, which its key pays."
+        hint="One per line, such as legal advice. Each check is a decisions call, which the key of the request pays."
       />
       <SelectField
         id="topics-failure"
@@ -221,6 +221,7 @@ function TopicForm({ valuesOf, ...props }: ItemForms<Guardrail>): Child {
         ]}
         value={rejected?.["on_failure"]}
       />
+      <PhaseFields id="topics" rejected={rejected} chosen={["input"]} />
     </ItemForm>
   );
 }
@@ -270,22 +271,26 @@ function HookForm({ valuesOf, ...props }: ItemForms<Guardrail>): Child {
   );
 }
 
+const PHASES: readonly GuardPhase[] = ["input", "output"];
+
 function PhaseFields({
   id,
   rejected,
+  chosen = PHASES,
 }: {
   readonly id: string;
   readonly rejected: FormValues | undefined;
+  readonly chosen?: readonly GuardPhase[];
 }): Child {
   return (
     <fieldset>
       <legend>Applies to</legend>
-      {(["input", "output"] as const).map((phase) => (
+      {PHASES.map((phase) => (
         <Option
           id={`${id}-${phase}`}
           input={{ type: "checkbox", name: phase, value: "on" }}
           label={PHASE_NAMES[phase]}
-          isChecked={rejected === undefined || rejected[phase] === "on"}
+          isChecked={rejected === undefined ? chosen.includes(phase) : rejected[phase] === "on"}
         />
       ))}
     </fieldset>

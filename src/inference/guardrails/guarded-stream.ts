@@ -15,8 +15,8 @@ import { applyEdits, type Guard, type TextEdit } from "../../base/guard.ts";
 import { isObject, parseJson } from "../../base/json.ts";
 import { dropProbabilities, replaceText, type TextField, textFieldsOf } from "./guarded-texts.ts";
 
-/** Unchecked text of a stream that is sent to a hook at once. */
-const HOOK_PART_LENGTH = 400;
+/** Unchecked text of a stream that is sent to a hook or a decisions model at once. */
+const REMOTE_PART_LENGTH = 400;
 /** A text that was not continued while so much of others arrived has ended. */
 const QUIET_LENGTH = 512;
 /** An undecided text of this length is checked again once it has grown by an eighth: else each of its parts reads all of it. */
@@ -171,7 +171,7 @@ function textOf({ open, length }: State, { isDelta, key }: TextField): StreamTex
 /** Checks the texts, if they are due. Returns whether a guardrail denies them. */
 async function checkTexts(state: State, isLast: boolean): Promise<boolean> {
   const { guard, open, length } = state;
-  const isDue = !guard.hasHooks || length - state.checkedLength >= HOOK_PART_LENGTH || isLast;
+  const isDue = !guard.isRemote || length - state.checkedLength >= REMOTE_PART_LENGTH || isLast;
   if (!isDue || state.denied !== undefined) return false;
   state.checkedLength = length;
   try {

@@ -28,6 +28,8 @@ const SKIPPED: ReadonlySet<string> = new Set([
   "data",
   "bytes",
   "b64_json",
+  // In base64, if the request asks for it.
+  "embedding",
   "partial_image_b64",
   "file_data",
   "media_type",

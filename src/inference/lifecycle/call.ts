@@ -62,6 +62,8 @@ export interface CallInput {
   readonly ceiling?: Nano;
   /** Set for an item of a batch. */
   readonly batchItem?: BatchItem;
+  /** Set for the check of another call of the key, which counts as a part of it and not as a call in parallel. */
+  readonly isCheck?: true;
   /** Set for a call that runs in the background, which has been prepared already. */
   readonly statefulCall?: StatefulCall;
 }

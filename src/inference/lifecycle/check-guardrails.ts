@@ -30,7 +30,9 @@ async function checkGuarded(
   const checks: GuardrailCheck[] = [];
   const { accountId, keyId } = caller;
   const decide =
-    runCall && ((body: JsonObject): Promise<JsonObject> => decideFor(input, body, runCall));
+    runCall &&
+    ((body: JsonObject, phase: GuardPhase): Promise<JsonObject> =>
+      decideFor(input, { body, phase }, runCall));
   const guards = await openGuards({ accountId, keyId, requestId, api, decide }, checks);
   const guarded = { ...input, guardrails: { checks, output: guards.output } };
   const json = parseJson(input.text);
@@ -49,7 +51,7 @@ async function checkGuarded(
  */
 async function decideFor(
   { caller, now, labels, session, signal }: CallInput,
-  body: JsonObject,
+  { body, phase }: { readonly body: JsonObject; readonly phase: GuardPhase },
   runCall: RunCall,
 ): Promise<JsonObject> {
   const { guardrailsAt: _, policy = {}, ...payer } = caller;
@@ -67,10 +69,12 @@ async function decideFor(
     now,
     headers: new Headers(),
     forwardedHeaders: readForwardedHeaders(new Headers(), API_TRAITS.decisions.forwardsHeaders),
-    signal,
+    // The reply to a caller who has left may be stored, so it is checked, too.
+    signal: phase === "input" ? signal : new AbortController().signal,
     labels,
     session,
     idempotent: undefined,
+    isCheck: true,
   });
   return parseObject(await response.text()) ?? {};
 }

@@ -91,7 +91,9 @@ export async function infer(deps: InferDeps, received: CallInput): Promise<Respo
   deps.tokenCounts.rejectIfExceeded(sent.caller, sent.now);
   const expanding = expandPreset(deps.findPreset, sent);
   const input = expanding instanceof Promise ? await expanding : expanding;
-  const checking = checkInput(deps.openGuards, input, (call) => infer(deps, call));
+  const checking = checkInput(deps.openGuards, input, (call) =>
+    infer(deps, { ...call, now: deps.now() }),
+  );
   const checked = checking instanceof Promise ? await checking : checking;
   const parsing = parseCall(deps.parse, checked);
   const parsed = parsing instanceof Promise ? await parsing : parsing;

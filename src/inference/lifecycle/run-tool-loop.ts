@@ -187,8 +187,6 @@ async function composeTurns(composer: Composer): Promise<void> {
     const { reason } = read.finish;
     const calls = ownCallsOf(state, read.parts, reason);
     if (calls.length === 0) return end(reason);
-    // A search for a caller that has left would be paid for in vain.
-    if (hasCallerLeft(state)) return end("pause");
     await send(composer, billed);
     const { written, results } = await runCalls(state, calls);
     await send(

@@ -239,6 +239,7 @@ export async function runCalls(state: LoopState, calls: readonly ToolCall[]): Pr
   const written: NativePart[] = [];
   const results: Part[] = [];
   for (const call of calls) {
+    // A search for a caller that has left would be paid for in vain.
     if (hasCallerLeft(state)) break;
     const id = `${replyIdOf(state)
       .replaceAll(/[^A-Za-z0-9]/g, "")

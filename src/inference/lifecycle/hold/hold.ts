@@ -338,6 +338,7 @@ function holdRequestOf(
   const now = deps.now();
   // A second hold is not a second call.
   const isFirst = hold === undefined;
+  const isCounted = isFirst && input.isCheck !== true;
   return {
     id: input.requestId,
     accountId,
@@ -357,7 +358,7 @@ function holdRequestOf(
     now,
     expiresAt: now + deps.lifetimeMs,
     rateLimit: isFirst ? deps.rates.limitOf(policy) : undefined,
-    openCallsMax: isFirst ? lowerLimit(policy?.concurrentCalls, deps.openCallsMax) : undefined,
+    openCallsMax: isCounted ? lowerLimit(policy?.concurrentCalls, deps.openCallsMax) : undefined,
     restrictions,
     session: sessionRequestOf(input),
     needsRow: input.idempotent !== undefined || statefulCall !== undefined || share > 0n,
