@@ -230,7 +230,7 @@ interface RanCalls {
   readonly results: readonly Part[];
 }
 
-/** Nobody would read the next turn. */
+/** The next turn would be for no reader. */
 export function hasCallerLeft({ call: { isAbandoned, input } }: LoopState): boolean {
   return isAbandoned === true || input.signal.aborted;
 }
