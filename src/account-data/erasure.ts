@@ -167,8 +167,9 @@ export const KEPT_TABLES: Readonly<Record<string, string>> = {
 /** Erases the accounts whose grace period is over. Returns their ids. */
 export async function eraseClosedAccounts(db: Db, now: number): Promise<readonly string[]> {
   const rows = await db.all(
-    `select wallet.account_id from wallet join account on account.id = wallet.account_id
-     where wallet.closing_at <= ? and account.erased_at is null order by wallet.closing_at limit ${ACCOUNTS_PER_RUN}`,
+    `with closing as materialized (select account_id, closing_at from wallet where closing_at <= ?)
+     select closing.account_id from closing join account on account.id = closing.account_id
+     where account.erased_at is null order by closing.closing_at limit ${ACCOUNTS_PER_RUN}`,
     [now - GRACE_MS],
   );
   const erased: string[] = [];
@@ -183,11 +184,12 @@ export async function eraseClosedAccounts(db: Db, now: number): Promise<readonly
 
 /** Whether a hold, top-up or agent payment is open. The account is then erased in a later run. */
 async function hasMoneyInFlight(db: Reader, accountId: string): Promise<boolean> {
+  const hold = await db.get("select id from hold where account_id = ? limit 1", [accountId]);
+  if (hold !== undefined) return true;
   const row = await db.get(
-    `select (select count(*) from hold where account_id = ?)
-       + (select count(*) from top_up where account_id = ? and open_for is not null)
+    `select (select count(*) from top_up where account_id = ? and open_for is not null)
        + (select count(*) from agent_payment where account_id = ? and due_at is not null) as count`,
-    [accountId, accountId, accountId],
+    [accountId, accountId],
   );
   return row === undefined || integer(row, "count") > 0;
 }

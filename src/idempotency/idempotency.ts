@@ -14,7 +14,16 @@ import {
 import { type Secret, secret } from "../base/crypto/secret.ts";
 import { Fault } from "../base/fault.ts";
 import { DAY_MS, MINUTE_MS } from "../base/time.ts";
-import { type Db, type Reader, type Row, text, textOrNull, type Tx, integer } from "../store/db.ts";
+import {
+  type Db,
+  integer,
+  integerOrNull,
+  type Reader,
+  type Row,
+  text,
+  textOrNull,
+  type Tx,
+} from "../store/db.ts";
 
 const RETENTION_MS = DAY_MS;
 /** How long a repetition shows a raw key again. */
@@ -199,9 +208,11 @@ interface KeyClaim {
 
 /** Takes over the record of a call that died with its process; of concurrent requests, one succeeds. */
 async function takeOverAbandoned(tx: Tx, row: Row, { request, owner }: KeyClaim): Promise<boolean> {
+  const grace = { now: request.now, graceMs: CALL_START_GRACE_MS };
+  if ((await findAbandoned(tx, [row], grace)).length === 0) return false;
   const updated = await tx.run(
     `update idempotent_answer set hold_id = ?, process = ?, epoch = ?, created_at = ?, expires_at = ?
-     where id = ? and hold_id = ? and ${IS_ABANDONED}`,
+     where id = ? and hold_id = ? and state = 'running'`,
     [
       request.holdId ?? null,
       owner?.name ?? null,
@@ -210,28 +221,43 @@ async function takeOverAbandoned(tx: Tx, row: Row, { request, owner }: KeyClaim)
       request.now + RETENTION_MS,
       text(row, "id"),
       textOrNull(row, "hold_id"),
-      ...graceOf(request.now, CALL_START_GRACE_MS),
     ],
   );
   return updated === 1;
 }
 
-const HAS_NO_HOLD = "not exists (select 1 from hold where hold.id = idempotent_answer.hold_id)";
-
 /**
- * Marked as running, but its hold was swept, or it has no hold although it is old or its process has started again. A start in the future is that of a process whose clock is ahead: a living call only loses its key by it, see `finish`.
+ * Those of the running records whose hold was swept, or that have no hold although they are old or their process has started
+ * again. A start in the future is that of a process whose clock is ahead: a living call only loses its key by it, see `finish`.
  */
-const IS_ABANDONED = `state = 'running' and (
-  (${HAS_NO_HOLD} and (created_at not between ? and ? or exists (select 1 from process
-    where process.name = idempotent_answer.process and process.epoch > idempotent_answer.epoch)))
-  or exists (select 1 from swept_hold where swept_hold.id = idempotent_answer.hold_id))`;
+async function findAbandoned(
+  tx: Tx,
+  rows: readonly Row[],
+  { now, graceMs }: { readonly now: number; readonly graceMs: number },
+): Promise<readonly Row[]> {
+  const holdIds = [...valuesOf(rows, "hold_id")];
+  const [held, swept, processes] = await Promise.all([
+    tx.readMany("hold", "id", holdIds, "id").then((found) => valuesOf(found, "id")),
+    tx.readMany("swept_hold", "id", holdIds, "id").then((found) => valuesOf(found, "id")),
+    tx.readMany("process", "name", [...valuesOf(rows, "process")], "name, epoch"),
+  ]);
+  const epochs = new Map(processes.map((row) => [text(row, "name"), integer(row, "epoch")]));
+  return rows.filter((row) => {
+    const holdId = textOrNull(row, "hold_id") ?? "";
+    if (swept.has(holdId)) return true;
+    const isOld = Math.abs(integer(row, "created_at") - now) > graceMs;
+    const epoch = epochs.get(textOrNull(row, "process") ?? "");
+    const hasRestarted = epoch !== undefined && epoch > (integerOrNull(row, "epoch") ?? epoch);
+    return (isOld || hasRestarted) && !held.has(holdId);
+  });
+}
+
+function valuesOf(rows: readonly Row[], column: string): ReadonlySet<string> {
+  return new Set(rows.flatMap((row) => textOrNull(row, column) ?? []));
+}
 
 // A key that was released while its call was running may belong to another call.
 const IS_OWN_RECORD = "id = ? and coalesce(hold_id, '') = ?";
-
-function graceOf(now: number, graceMs: number): readonly [from: number, to: number] {
-  return [now - graceMs, now + graceMs];
-}
 
 /** Releases the keys of calls that died with their process. */
 export async function releaseAbandonedKeys(
@@ -239,9 +265,20 @@ export async function releaseAbandonedKeys(
   now: number,
   graceMs = CALL_START_GRACE_MS,
 ): Promise<void> {
-  await db.write((tx) =>
-    tx.run(`delete from idempotent_answer where ${IS_ABANDONED}`, graceOf(now, graceMs)),
-  );
+  await db.write(async (tx) => {
+    const rows = await tx.all(`${SELECT_RUNNING} where state = 'running'`);
+    await deleteRunning(tx, await findAbandoned(tx, rows, { now, graceMs }));
+  });
+}
+
+const SELECT_RUNNING = "select id, hold_id, process, epoch, created_at from idempotent_answer";
+
+async function deleteRunning(tx: Tx, rows: readonly Row[]): Promise<void> {
+  for (const row of rows)
+    await tx.run(`delete from idempotent_answer where ${IS_OWN_RECORD} and state = 'running'`, [
+      text(row, "id"),
+      textOrNull(row, "hold_id") ?? "",
+    ]);
 }
 
 /** The keys that processes claimed for calls. */
@@ -256,11 +293,18 @@ async function findProcessesWithKeys(reader: Reader): Promise<readonly string[]>
 
 /** Releases the keys of calls without a hold. */
 async function releaseKeysOf(tx: Tx, processes: readonly RunningProcess[]): Promise<void> {
-  for (const { name, epoch } of processes)
-    await tx.run(
-      `delete from idempotent_answer where state = 'running' and process = ? and epoch <= ? and ${HAS_NO_HOLD}`,
+  for (const { name, epoch } of processes) {
+    const rows = await tx.all(
+      `${SELECT_RUNNING} where state = 'running' and process = ? and epoch <= ?`,
       [name, epoch],
     );
+    const holdIds = [...valuesOf(rows, "hold_id")];
+    const held = valuesOf(await tx.readMany("hold", "id", holdIds, "id"), "id");
+    await deleteRunning(
+      tx,
+      rows.filter((row) => !held.has(textOrNull(row, "hold_id") ?? "")),
+    );
+  }
 }
 
 export async function deleteExpiredResponses(db: Db, now: number): Promise<void> {

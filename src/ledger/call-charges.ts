@@ -9,6 +9,8 @@ import { bucketAccount, insertTransfers, SYSTEM_ACCOUNTS, type Transfer } from "
 
 /** The charges of the calls of a batch. */
 export interface BatchCharges {
+  /** The account of all of them; empty if they are of several. */
+  readonly accountId: string;
   /** In the order of the usage records. */
   readonly calls: readonly ChargeSplit[];
   /** The sums of all calls by hour, over all accounts. */

@@ -213,6 +213,11 @@ export async function updateWallets(
   await Promise.all(work);
 }
 
+/** Nothing that changes credits is committed until the transaction ends, because all of it writes a wallet. */
+export async function lockAllWallets(tx: Tx): Promise<void> {
+  await tx.run("lock table wallet in share mode");
+}
+
 export function updateKeySpends(tx: Tx, keySpends: Iterable<AccountKeySpend>): Promise<void> {
   const rows = Array.from(keySpends, ({ accountId, keyId, keySpend }): Value[] => {
     const { held, openCalls, buffered, theoreticalArrivalAt, spent } = keySpend;

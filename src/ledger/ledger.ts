@@ -14,6 +14,7 @@ import {
   integer,
 } from "../store/db.ts";
 import type { ScheduleTopUps } from "./balance-thresholds.ts";
+import { createAccountQueues } from "./commit/account-queues.ts";
 import {
   applyBatch,
   type BatchContext,
@@ -21,7 +22,7 @@ import {
   type LedgerOutcome,
   type WriteRecords,
 } from "./commit/batch.ts";
-import { createGroupCommit, type Deferral } from "./commit/group-commit.ts";
+import { createGroupCommit, type Deferral, type GroupCommit } from "./commit/group-commit.ts";
 import type { BufferedDb } from "./commit/hold-buffer.ts";
 import type { CreditLeases } from "./credit-leases.ts";
 import type {
@@ -33,6 +34,7 @@ import type {
   Wallet,
 } from "./decide.ts";
 import type { CreditLeaseDeps } from "./held-leases.ts";
+import { readHoldOwners, readProcesses } from "./hold-owners.ts";
 import { type LedgerOperations, startLeases, withLeases } from "./leased-ledger.ts";
 import {
   type Bucket,
@@ -102,17 +104,16 @@ export function createLedger<UsageRecord>({
   const context = { process, epoch, writeRecords, isWrittenAtOnce, scheduleTopUps };
   const commit = createCommit({ db, holdBuffer, commit: durability }, context, () => leases);
   const deferred = new Map<string, SettleRequest<UsageRecord>>();
-  const group = createGroupCommit<LedgerOperation<UsageRecord>, LedgerOutcome>(
-    ownHolds === undefined ? commit : trackHolds(commit, ownHolds),
-    undefined,
-    {
+  const createQueue = (): GroupCommit<LedgerOperation<UsageRecord>, LedgerOutcome> =>
+    createGroupCommit(ownHolds === undefined ? commit : trackHolds(commit, ownHolds), undefined, {
       // With a hold buffer the store is SQLite in this process, so the reply of a commit cannot be lost.
       compensationFor: (operation) =>
         holdBuffer === undefined ? compensationFor(operation) : undefined,
-      lockKeyOf: ({ request }) => request.accountId,
+      lockKeyOf: accountOf,
       deferral: deferral && deferralOf(deferral, ownHolds, deferred),
-    },
-  );
+    });
+  const group =
+    db.isDistributed === true ? createAccountQueues(createQueue, accountOf) : createQueue();
   const ledger: Ledger<UsageRecord> = {
     // Not `async`: every call passes here twice, and each promise has a cost.
     hold: (request) => {
@@ -152,6 +153,10 @@ export function createLedger<UsageRecord>({
     group.submit(operation, "new"),
   );
   return leases === undefined ? ledger : { ...ledger, ...withLeases(ledger, leases) };
+}
+
+function accountOf({ request }: LedgerOperation<unknown>): string {
+  return request.accountId;
 }
 
 function createCommit<UsageRecord>(
@@ -379,11 +384,17 @@ export function grant(tx: Tx, request: Grant): Promise<boolean> {
  * dead is decided by their heartbeats, as for all others.
  */
 export async function restoreProcesses(tx: Tx): Promise<void> {
-  await tx.run(`insert into process (name, epoch, started_at, seen_at)
-    select process, max(epoch), 0, 0 from hold where process <> '' and not exists
-      (select 1 from process where process.name = hold.process and process.epoch >= hold.epoch)
-    group by process order by process
-    on conflict (name) do update set epoch = excluded.epoch where process.epoch < excluded.epoch`);
+  const epochs = new Map<string, number>();
+  for (const { process, epoch } of await readHoldOwners(tx))
+    epochs.set(process, Math.max(epoch, epochs.get(process) ?? epoch));
+  for (const { name, epoch } of await readProcesses(tx, epochs.keys()))
+    if (epoch >= (epochs.get(name) ?? epoch)) epochs.delete(name);
+  for (const [name, epoch] of [...epochs].toSorted(([one], [other]) => (one < other ? -1 : 1)))
+    await tx.run(
+      `insert into process (name, epoch, started_at, seen_at) values (?, ?, 0, 0)
+       on conflict (name) do update set epoch = excluded.epoch where process.epoch < excluded.epoch`,
+      [name, epoch],
+    );
 }
 
 /** Registers a process and returns its epoch, which is one higher at every start under the same name. */

@@ -2,19 +2,15 @@
 // clock. Timestamps are never compared with another process's clock, which may be minutes off. While the store is
 // unreachable no process can write a heartbeat, so checks that are too far apart prove nothing.
 
-import { integer, type Reader, text, type Tx } from "../store/db.ts";
+import type { Reader, Tx } from "../store/db.ts";
+import { readHoldOwners, readProcesses, type RegisteredProcess } from "./hold-owners.ts";
 
 const DEAD_AFTER_MS = 30_000;
 /** After a longer gap between two checks, the observation starts over. */
 const CHECK_GAP_MAX_MS = 25_000;
 const DEAD_MAX = 100;
 
-export interface DeadProcess {
-  readonly name: string;
-  readonly epoch: number;
-  /** Its last heartbeat. */
-  readonly seenAt: number;
-}
+export type DeadProcess = RegisteredProcess;
 
 interface WatchedProcess extends DeadProcess {
   /** When this heartbeat was first observed. */
@@ -54,20 +50,13 @@ export function createDeadProcessDetector(
   let checkedAt = 0;
   return async (reader) => {
     const startedAt = monotonicNow();
-    const busy = (await otherWork?.findProcesses(reader)) ?? [];
-    const rows = await reader.all(
-      `select name, epoch, seen_at from process where name <> ? and (name in (select process from hold)
-         or name in (${["''", ...busy.map(() => "?")].join(", ")})) order by name`,
-      [ownName, ...busy],
-    );
+    const busy = new Set(await otherWork?.findProcesses(reader));
+    for (const { process } of await readHoldOwners(reader)) busy.add(process);
+    busy.delete(ownName);
+    const processes = await readProcesses(reader, busy);
     const previous = startedAt - checkedAt > CHECK_GAP_MAX_MS ? undefined : watched;
     checkedAt = monotonicNow();
-    const current = rows.map((row): WatchedProcess => {
-      const [name, epoch, seenAt] = [
-        text(row, "name"),
-        integer(row, "epoch"),
-        integer(row, "seen_at"),
-      ];
+    const current = processes.map(({ name, epoch, seenAt }): WatchedProcess => {
       const before = previous?.get(name);
       const isUnchanged = before?.epoch === epoch && before.seenAt === seenAt;
       return { name, epoch, seenAt, firstSeenAt: isUnchanged ? before.firstSeenAt : checkedAt };

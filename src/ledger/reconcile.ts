@@ -3,18 +3,20 @@
 // on the monotonic clock, because the wall clock may jump.
 
 import { MINUTE_MS } from "../base/time.ts";
-import { type Db, integer, isLocked, type Row, text } from "../store/db.ts";
+import { readAllAccounts } from "../store/all-accounts.ts";
+import { type Db, integer, type Row, text } from "../store/db.ts";
 import type { LeaseShare } from "./credit-lease.ts";
 import type { SettleRequest } from "./decide.ts";
 import type { Ledger } from "./ledger.ts";
 import type { OwnHolds } from "./own-holds.ts";
-import { releaseHolds } from "./sweep.ts";
+import { releaseUnlocked } from "./sweep.ts";
 
 /** Consecutive runs without a call before a hold is settled: the reply to a hold's commit may be in flight. */
 const RUNS_WITHOUT_CALL = 3;
 /** A settlement is kept at least for this time, and at most for twice as long. */
 const SETTLEMENTS_KEPT_MS = 5 * MINUTE_MS;
 const PAGE = 500;
+const HOLDS_PER_SHARD_MAX = 50_000;
 
 export interface HoldReconciliation {
   readonly settledAgain: number;
@@ -128,32 +130,25 @@ async function settleAgain<UsageRecord>(
   };
 }
 
-async function releaseUnlocked(db: Db, now: number, holds: readonly Row[]): Promise<number> {
-  if (holds.length === 0) return 0;
-  try {
-    return await db.write((tx) => releaseHolds(tx, now, holds));
-  } catch (error) {
-    // The next run tries again.
-    if (isLocked(error)) return 0;
-    throw error;
-  }
-}
-
 async function findHolds<UsageRecord>({
   db,
   process,
   epoch,
 }: ReconcileDeps<UsageRecord>): Promise<readonly Row[]> {
   const found: Row[] = [];
+  // Pages of several nodes have no common order.
+  const limit = db.isDistributed === true ? HOLDS_PER_SHARD_MAX : PAGE;
   for (let after = ""; ;) {
-    const page = await db.all(
+    const page = await readAllAccounts(
+      db,
+      "hold",
       `select id, account_id, key_id, expires_at - created_at as lifetime_ms from hold
-       where id > ? and process = ? and epoch = ? order by id limit ${PAGE}`,
+       where id > ? and process = ? and epoch = ? order by id limit ${limit}`,
       [after, process, epoch],
     );
     found.push(...page);
     const last = page.at(-1);
-    if (last === undefined || page.length < PAGE) return found;
+    if (last === undefined || page.length < limit || db.isDistributed === true) return found;
     after = text(last, "id");
   }
 }

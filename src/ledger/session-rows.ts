@@ -2,6 +2,7 @@
 // Rows change only under the lock of the account's wallet, so a batch that locked the wallet reads them without a lock.
 
 import { type Nano, toNano } from "../base/money/money.ts";
+import { readAllAccounts } from "../store/all-accounts.ts";
 import { integer, integerOrNull, type Reader, type Row, text, type Tx } from "../store/db.ts";
 import type { SessionSpend } from "./decide.ts";
 
@@ -116,10 +117,8 @@ export async function stoppedSince(
   reader: Reader,
   since: number,
 ): Promise<readonly (Pick<AccountSession, "accountId" | "id"> & { readonly stoppedAt: number })[]> {
-  const rows = await reader.all(
-    "select account_id, id, stopped_at from agent_session where stopped_at >= ?",
-    [since],
-  );
+  const sql = "select account_id, id, stopped_at from agent_session where stopped_at >= ?";
+  const rows = await readAllAccounts(reader, "agent_session", sql, [since]);
   return rows.map((row) => ({
     accountId: text(row, "account_id"),
     id: text(row, "id"),

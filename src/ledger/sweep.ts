@@ -3,6 +3,7 @@
 // still charges, once.
 
 import { DAY_MS } from "../base/time.ts";
+import { isOfOneNode, readAllAccounts } from "../store/all-accounts.ts";
 import {
   type AccountKey,
   type Db,
@@ -15,6 +16,7 @@ import {
   type Tx,
   type Value,
 } from "../store/db.ts";
+import { type HoldOwner, readHoldOwners, readProcesses } from "./hold-owners.ts";
 import {
   toAccountKeySpends,
   toOpenHold,
@@ -67,8 +69,7 @@ export async function sweepHolds(
       await tx.run("delete from swept_hold where swept_at < ?", [now - SWEPT_RETENTION_MS]);
     });
   } catch (error) {
-    // The next sweep does it.
-    if (!isLocked(error)) throw error;
+    if (!waitsForNextRun(db, error)) throw error;
   }
   return swept;
 }
@@ -77,10 +78,11 @@ interface SweepScope {
   readonly now: number;
   readonly deadProcesses: readonly DeadProcess[];
   /** Absent for all accounts. */
-  readonly accountId?: string;
+  readonly accountId?: string | undefined;
 }
 
 async function sweepAll(db: Db, sweep: SweepScope): Promise<number> {
+  if (db.isDistributed === true) return sweepPerAccount(db, sweep);
   let swept = 0;
   try {
     for (;;) {
@@ -94,38 +96,64 @@ async function sweepAll(db: Db, sweep: SweepScope): Promise<number> {
   }
 }
 
-// Locked rows of one account must not block the others: its holds wait for the next sweep.
 async function sweepPerAccount(db: Db, sweep: SweepScope): Promise<number> {
   let swept = 0;
   const deadRows = await findDeadHolds(db, sweep);
-  for (const accountId of new Set(deadRows.map((row) => text(row, "account_id"))))
+  for (const accountId of new Set(deadRows.map(accountOf)))
     try {
-      const batch = await db.write(async (tx) => {
-        await setShortLockTimeout(tx);
-        return sweepBatch(tx, { ...sweep, accountId });
-      });
-      swept += batch.swept;
+      for (let found = SWEEP_BATCH; found >= SWEEP_BATCH;) {
+        const batch = await db.write(async (tx) => {
+          await setShortLockTimeout(tx);
+          return sweepBatch(tx, { ...sweep, accountId });
+        });
+        swept += batch.swept;
+        found = batch.found;
+      }
     } catch (error) {
-      if (!isLocked(error)) throw error;
+      if (!waitsForNextRun(db, error)) throw error;
     }
   return swept;
 }
 
-function findDeadHolds(
+const SELECT_HOLDS = "select id, account_id, key_id from hold where";
+
+async function findDeadHolds(
   reader: Reader,
   { deadProcesses, accountId }: Omit<SweepScope, "now">,
 ): Promise<readonly Row[]> {
-  // A process with a newer heartbeat than the one the detector saw is alive.
-  const isDeadProcess = " or (process.name = ? and process.epoch = ? and process.seen_at = ?)";
-  return reader.all(
-    `select hold.id, hold.account_id, hold.key_id from hold join process on process.name = hold.process
-     where (process.epoch > hold.epoch${isDeadProcess.repeat(deadProcesses.length)})
-     ${accountId === undefined ? "" : "and hold.account_id = ?"} order by hold.id limit ${SWEEP_BATCH}`,
-    [
-      ...deadProcesses.flatMap(({ name, epoch, seenAt }) => [name, epoch, seenAt]),
-      ...(accountId === undefined ? [] : [accountId]),
-    ],
+  const owners = await readDeadOwners(reader, { deadProcesses, accountId });
+  if (owners.length === 0) return [];
+  const isOfOwner = `(${owners.map(() => "(process = ? and epoch = ?)").join(" or ")})`;
+  const inOrder = `order by id limit ${SWEEP_BATCH}`;
+  const values = owners.flatMap(({ process, epoch }) => [process, epoch]);
+  return accountId === undefined
+    ? readAllAccounts(reader, "hold", `${SELECT_HOLDS} ${isOfOwner} ${inOrder}`, values)
+    : reader.all(`${SELECT_HOLDS} account_id = ? and ${isOfOwner} ${inOrder}`, [
+        accountId,
+        ...values,
+      ]);
+}
+
+/** The processes with holds that have started again since, or are dead: without a newer heartbeat than the detector saw. */
+async function readDeadOwners(
+  reader: Reader,
+  { deadProcesses, accountId }: Omit<SweepScope, "now">,
+): Promise<readonly HoldOwner[]> {
+  const owners = await readHoldOwners(reader, accountId);
+  const processes = await readProcesses(
+    reader,
+    owners.map(({ process }) => process),
   );
+  const byName = new Map(processes.map((process) => [process.name, process]));
+  return owners.filter((owner) => {
+    const found = byName.get(owner.process);
+    if (found === undefined) return false;
+    const isDead = deadProcesses.some(
+      ({ name, epoch, seenAt }) =>
+        name === found.name && epoch === found.epoch && seenAt === found.seenAt,
+    );
+    return isDead || found.epoch > owner.epoch;
+  });
 }
 
 async function lockDeadProcesses(
@@ -158,9 +186,31 @@ async function sweepBatch(tx: Tx, sweep: SweepScope): Promise<{ found: number; s
   return { found: deadRows.length, swept: await releaseHolds(tx, now, deadRows) };
 }
 
-/** Releases the holds of these rows that still exist; returns how many. */
+/** Like `releaseHolds`, in a transaction of its own; locked rows wait for the next run. */
+export async function releaseUnlocked(db: Db, now: number, rows: readonly Row[]): Promise<number> {
+  const batches = db.isDistributed === true ? Map.groupBy(rows, accountOf).values() : [rows];
+  let released = 0;
+  for (const batch of batches)
+    try {
+      if (batch.length > 0) released += await db.write((tx) => releaseHolds(tx, now, batch));
+    } catch (error) {
+      if (!waitsForNextRun(db, error)) throw error;
+    }
+  return released;
+}
+
+/** Rows of an account that are locked, or on a node that is down, must not block those of others. */
+function waitsForNextRun(db: Db, error: unknown): boolean {
+  return isLocked(error) || isOfOneNode(db, error);
+}
+
+function accountOf(row: Row): string {
+  return text(row, "account_id");
+}
+
+/** Releases the holds of these rows that still exist; returns how many. On a distributed store, they are of one account. */
 export async function releaseHolds(tx: Tx, now: number, rows: readonly Row[]): Promise<number> {
-  const accountIds = new Set(rows.map((row) => text(row, "account_id")));
+  const accountIds = new Set(rows.map(accountOf));
   const wallets = new Map(
     (await tx.lockMany("wallet", "account_id", [...accountIds])).map((row) => [
       text(row, "account_id"),

@@ -21,7 +21,7 @@ interface CallRecords {
 interface CallRecordDeps {
   readonly idempotency: Idempotency;
   readonly promptLog: PromptLog;
-  readonly rollupQueue?: RollupQueue;
+  readonly rollupQueue?: RollupQueue | undefined;
 }
 
 /** Whether no statement of `writeCallRecords` waits for the reply to another one: only its usage record is written. */

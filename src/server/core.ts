@@ -45,6 +45,7 @@ import {
 import { createPromptLog, type PromptLog } from "../prompt-log/prompt-log.ts";
 import { createSignedRequests, type SignedRequests } from "../signed-requests/signed-requests.ts";
 import { openSigningKeys, type SigningKeys } from "../signing/signing-keys.ts";
+import { unlessNodeIsDown } from "../store/all-accounts.ts";
 import type { Db } from "../store/db.ts";
 import { findDurabilityRisks } from "../store/durability.ts";
 import { clearMovedMark, isNewStore } from "../store/migrate.ts";
@@ -76,7 +77,8 @@ export interface Core {
   /** Why a raw key is rejected; undefined if it is live. */
   readonly explainRejectedKey: (raw: string, now: number) => Promise<KeyRejection | undefined>;
   readonly refusedCalls: RefusedCalls;
-  readonly rollupQueue: RollupQueue;
+  /** Absent on a distributed store, where the rows of an account are rolled up on their node. */
+  readonly rollupQueue: RollupQueue | undefined;
   readonly catalog: LiveCatalog;
   readonly bodyQuota: BodyQuota;
   /** Undefined where connections are not limited. */
@@ -121,12 +123,13 @@ async function openCoreOn(store: Db, config: Config, options: CoreOptions): Prom
   const released = await sweepHolds(db, now());
   if (released > 0) log.info("released holds of a previous process", { holds: released });
   // On SQLite, no other process runs calls.
-  await releaseAbandonedKeys(db, now(), db.kind === "sqlite" ? 0 : undefined);
+  const grace = db.kind === "sqlite" ? 0 : undefined;
+  await unlessNodeIsDown(db, releaseAbandonedKeys(db, now(), grace));
   await db.write((tx) => releaseBatches(tx, { process: config.processName, epoch }));
   const idempotency = createIdempotency(master, { name: config.processName, epoch });
   const promptLog = createPromptLog(master, config.promptRetentionDays);
   const ownHolds = createOwnHolds(withoutLargeReplies);
-  const rollupQueue = createRollupQueue();
+  const rollupQueue = db.isDistributed === true ? undefined : createRollupQueue();
   const ledger = createLedger<SettledCall>({
     db,
     holdBuffer,

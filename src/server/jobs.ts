@@ -42,6 +42,7 @@ import { sweepRefusedCalls } from "../usage/refused-calls.ts";
 import { sweepCredentialHours } from "../usage/rollup/credential-hours.ts";
 import { sweepProviderHours } from "../usage/rollup/provider-hours.ts";
 import { rollUpUsage } from "../usage/rollup/roll-up.ts";
+import type { Core } from "./core.ts";
 import type { Job } from "./scheduler.ts";
 import type { ServerOptions } from "./server-options.ts";
 import type { Services } from "./services.ts";
@@ -86,8 +87,7 @@ export function createJobs(
     ["read blocks and limits", 5 * SECOND_MS, () => readControls(services)],
     ["reload models file", 5 * SECOND_MS, createCatalogReload({ catalog, log, now })],
     ["erase closed accounts", HOUR_MS, () => eraseClosed(db, log, now())],
-    ["roll up usage", 5 * SECOND_MS, () => core.rollupQueue.flushIfDue(db, now())],
-    ["roll up usage of ended processes", MINUTE_MS, () => rollUpUsage(db, now() - 2 * MINUTE_MS)],
+    ...rollupJobs(core, now),
     ["evaluate service levels", 5 * MINUTE_MS, () => evaluateServiceLevels({ db, log }, now())],
     ["delete expired records", 10 * MINUTE_MS, () => deleteExpired(db, now())],
     ["delete expired prompts", 10 * MINUTE_MS, () => sweepPrompts(db, now())],
@@ -239,6 +239,14 @@ function createCatalogReload({ catalog, log, now }: CatalogReloadDeps): () => Pr
 }
 
 /** Writes what is collected in memory, and reads what is cached there. */
+function rollupJobs({ db, rollupQueue }: Core, now: () => number): readonly Schedule[] {
+  const rollUp = (): Promise<unknown> => rollupQueue?.flushIfDue(db, now()) ?? rollUpUsage(db);
+  return [
+    ["roll up usage", 5 * SECOND_MS, rollUp],
+    ["roll up usage of ended processes", MINUTE_MS, () => rollUpUsage(db, now() - 2 * MINUTE_MS)],
+  ];
+}
+
 function bufferJobs(
   { core: { keys, refusedCalls }, modelCalls: { providerKeys } }: Services,
   now: () => number,

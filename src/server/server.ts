@@ -25,6 +25,7 @@ import { findLiveKey } from "../keys/live-keys.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { operatorSignInPath } from "../operator/page-context.ts";
 import { createResponseWebSockets } from "../responses/websocket/web-sockets.ts";
+import { unlessNodeIsDown } from "../store/all-accounts.ts";
 import type { Db } from "../store/db.ts";
 import { usesSimulator } from "./create-discovery-settings.ts";
 import { createJobs, RESPONSE_START_GRACE_MS } from "./jobs.ts";
@@ -65,7 +66,8 @@ export async function createServer(config: Config, options: ServerOptions): Prom
   const services = await createServices(config, options, overload);
   const { db, ledger } = services.core;
   const { inference, responses } = services.modelCalls;
-  await responses.failOrphaned(db.kind === "sqlite" ? now() : now() - RESPONSE_START_GRACE_MS);
+  const startedBefore = db.kind === "sqlite" ? now() : now() - RESPONSE_START_GRACE_MS;
+  await unlessNodeIsDown(db, responses.failOrphaned(startedBefore));
   let phase: "serving" | "leaving" | "draining" = "serving";
   const isLeaving = (): boolean => phase !== "serving";
   const isDraining = (): boolean => phase === "draining";

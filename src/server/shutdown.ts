@@ -54,7 +54,7 @@ async function drain(
     keys.flushLastUsed(),
     providerKeys.flushLastUsed(),
     refusedCalls.flush(),
-    unlessUnavailable(rollupQueue.flush(db, now())),
+    unlessUnavailable(rollupQueue?.flush(db, now()) ?? Promise.resolve()),
     telemetry?.shutdown(),
   ]);
   httpClient.close();

@@ -4,6 +4,7 @@
 import type { Log } from "../base/log.ts";
 import { minNano, type Nano, toNano, usdText } from "../base/money/money.ts";
 import { DAY_MS, HOUR_MS } from "../base/time.ts";
+import { readAllAccounts } from "../store/all-accounts.ts";
 import { type Db, type Reader, text } from "../store/db.ts";
 import { readProviderPerformance } from "../usage/rollup/provider-hours.ts";
 import { rollUpUsage } from "../usage/rollup/roll-up.ts";
@@ -145,10 +146,17 @@ async function* callersOf(
   { start, end }: Window,
 ): AsyncGenerator<string> {
   const names = models.map(() => "?").join(", ");
+  const hasCalls = `unit = 'hour' and at >= ? and at < ? and label = '' and byok = 0 and model in (${names})`;
+  if (reader.isDistributed === true) {
+    const sql = `select distinct account_id from usage_rollup where ${hasCalls}`;
+    for (const row of await readAllAccounts(reader, "usage_rollup", sql, [start, end, ...models]))
+      yield text(row, "account_id");
+    return;
+  }
   for (let after = ""; ;) {
     const rows = await reader.all(
       `select account_id, case when exists (select 1 from usage_rollup where usage_rollup.account_id = page.account_id
-         and unit = 'hour' and at >= ? and at < ? and label = '' and byok = 0 and model in (${names})) then 1 else 0 end as has_calls
+         and ${hasCalls}) then 1 else 0 end as has_calls
        from (select account_id from wallet where account_id > ? order by account_id limit ${ACCOUNTS_PER_STATEMENT}) as page
        order by account_id`,
       [start, end, ...models, after],

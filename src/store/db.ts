@@ -9,6 +9,8 @@ export type Column = `${string}:text` | `${string}:bigint` | `${string}:bytea`;
 
 export interface Reader {
   readonly kind: "sqlite" | "postgres";
+  /** True for a PostgreSQL whose tables of accounts are distributed over nodes, see `distribution.ts`. */
+  readonly isDistributed?: boolean;
   all(sql: string, params?: readonly Value[]): Promise<readonly Row[]>;
   get(sql: string, params?: readonly Value[]): Promise<Row | undefined>;
 }
@@ -110,15 +112,19 @@ export async function setShortLockTimeout(tx: Tx): Promise<void> {
   if (tx.kind === "postgres") await tx.run(`set local lock_timeout = ${SHORT_LOCK_TIMEOUT_MS}`);
 }
 
-export const ALLOW_LONG_STATEMENTS =
-  "select set_config('lock_timeout', '0', true), set_config('enable_seqscan', 'on', true)";
+/** `set local`, and not `set_config`, because only that reaches the nodes of a distributed store. */
+export const ALLOW_LONG_STATEMENTS: readonly string[] = [
+  "set local lock_timeout = 0",
+  "set local enable_seqscan = on",
+];
 
 /**
  * For migrations and other statements on whole tables: removes the time limits of the rest of the transaction, and allows
  * sequential scans in it. Does nothing on SQLite, which has neither setting.
  */
 export async function allowLongStatements(tx: Tx): Promise<void> {
-  if (tx.kind === "postgres") await tx.run(ALLOW_LONG_STATEMENTS);
+  if (tx.kind === "sqlite") return;
+  for (const setting of ALLOW_LONG_STATEMENTS) await tx.run(setting);
 }
 
 const INTEGER_MAX = 2n ** 63n - 1n;

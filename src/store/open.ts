@@ -2,9 +2,10 @@
 
 import type { Secret } from "../base/crypto/secret.ts";
 import type { Db, Durability } from "./db.ts";
+import { isDistributedStore } from "./distribution.ts";
 import { DEFAULT_POOL_SIZE, sharesServerConnections } from "./postgres-pool.ts";
 import { parsePostgresUrl } from "./postgres-url.ts";
-import { openPostgres } from "./postgres.ts";
+import { openPostgres, type PostgresOptions } from "./postgres.ts";
 import { openSqlite } from "./sqlite.ts";
 
 export interface StoreSettings {
@@ -49,15 +50,17 @@ async function connectPostgres(
   { poolSize = DEFAULT_POOL_SIZE, commit }: Pick<StoreSettings, "poolSize" | "commit">,
 ): Promise<Db> {
   const target = parsePostgresUrl(url);
-  const db = openPostgres(url, {
+  const options: PostgresOptions = {
     poolSize,
     syncsEveryCommit: commit !== "os_cache",
     usesPreparedStatements:
       target.usesPreparedStatements && !(await sharesServerConnections(target)),
-  });
+  };
+  const db = openPostgres(url, options);
   try {
-    await db.get("select 1 as one");
-    return db;
+    if (!(await isDistributedStore(db))) return db;
+    await db.close();
+    return openPostgres(url, { ...options, isDistributed: true });
   } catch (cause) {
     await db.close();
     const message = cause instanceof Error ? cause.message : String(cause);

@@ -57,6 +57,39 @@ export const updateStatement = cachePerColumns((table, columns, keyColumns) => {
   return `update ${table} set ${sets.join(", ")} from ${unnest(columns)} as fresh(${names.join(", ")}) where ${keys.join(" and ")}`;
 });
 
+/** Each size is a statement of its own, so there are few sizes. */
+const ROWS_PER_INSERT = [64, 16, 4, 1] as const;
+
+/** Statements of a distributed store: one insert of values for each part of the rows, because Citus copies a `select` through two phases. */
+export function valuesStatements(
+  table: string,
+  columns: readonly Column[],
+  rows: readonly Values[],
+): readonly { readonly sql: string; readonly params: Values }[] {
+  const statements = [];
+  for (let from = 0; from < rows.length;) {
+    const size = ROWS_PER_INSERT.find((count) => count <= rows.length - from) ?? 1;
+    const params = rows.slice(from, from + size).flat();
+    statements.push({ sql: valuesStatement(table, columns, size), params });
+    from += size;
+  }
+  return statements;
+}
+
+const valuesStatement = cachePerColumns((table, columns, rows) => {
+  const parameter = (column: Column, index: number): string =>
+    `$${index + 1}::${column.slice(column.lastIndexOf(":") + 1)}`;
+  const tuple = (row: number): string =>
+    `(${columns.map((column, index) => parameter(column, row * columns.length + index)).join(", ")})`;
+  return `insert into ${table} (${columns.map(columnName).join(", ")}) values ${Array.from({ length: rows }, (_, row) => tuple(row)).join(", ")}`;
+});
+
+/** `updateStatement` with a condition on the table itself, by which Citus finds the node of the account. */
+export const updateOnNodeStatement = cachePerColumns((table, columns, keyColumns) => {
+  const [key] = columns.map(columnName);
+  return `${updateStatement(table, columns, keyColumns)} and ${table}.${key} = any($1::text[])`;
+});
+
 function unnest(columns: readonly Column[]): string {
   return `unnest(${columns.map((column, index) => `$${index + 1}::${column.slice(column.lastIndexOf(":") + 1)}[]`).join(", ")})`;
 }

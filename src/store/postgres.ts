@@ -22,7 +22,9 @@ import {
   keyParameters,
   lockStatement,
   readStatement,
+  updateOnNodeStatement,
   updateStatement,
+  valuesStatements,
 } from "./postgres-bulk.ts";
 import {
   createPoolSource,
@@ -78,6 +80,8 @@ export interface PostgresOptions {
   readonly usesPreparedStatements?: boolean;
   /** Connections; 10 by default. */
   readonly poolSize?: number;
+  /** Whether tables are distributed by Citus, see `distribution.ts`. */
+  readonly isDistributed?: boolean;
   /** False: "os_cache" commits are not synced. True by default, because the server can end alone, and its calls go on. */
   readonly syncsEveryCommit?: boolean;
   /** For tests. */
@@ -91,10 +95,11 @@ export function openPostgres(url: string, options: PostgresOptions = {}): Db {
   const target = parsePostgresUrl(url);
   const { usesPreparedStatements = target.usesPreparedStatements, poolSize = DEFAULT_POOL_SIZE } =
     options;
-  const { syncsEveryCommit = true } = options;
+  const { syncsEveryCommit = true, isDistributed = false } = options;
   const source = createPoolSource({ ...target, usesPreparedStatements, poolSize }, stallCheckMs);
-  const beginSynced = createBeginWrite(usesPreparedStatements, lockTimeoutMs, "on");
-  const beginUnsynced = createBeginWrite(usesPreparedStatements, lockTimeoutMs, "off");
+  const createBegin = isDistributed ? createBeginOnNodes : createBeginWrite;
+  const beginSynced = createBegin(usesPreparedStatements, lockTimeoutMs, "on");
+  const beginUnsynced = createBegin(usesPreparedStatements, lockTimeoutMs, "off");
   let inUse = 0;
   const onPool = <T>(work: (pool: Pool) => Promise<T>): Promise<T> =>
     withRetry(async () => {
@@ -103,16 +108,17 @@ export function openPostgres(url: string, options: PostgresOptions = {}): Db {
       try {
         return await work(pool);
       } catch (error) {
-        const failure = poolFailureOf(error);
+        const failure = poolFailureOf(error, isDistributed);
         if (failure !== undefined) source.reportFailure(pool, failure);
         throw error;
       } finally {
         inUse -= 1;
       }
     });
-  const reader = readerOn({
-    unsafe: (sql, params) => onPool(({ client }) => send(client, sql, params)),
-  });
+  const reader = readerOn(
+    { unsafe: (sql, params) => onPool(({ client }) => send(client, sql, params)) },
+    isDistributed,
+  );
   return {
     ...reader,
     write: async (work, durability) => {
@@ -121,14 +127,18 @@ export function openPostgres(url: string, options: PostgresOptions = {}): Db {
       let afterCommit: AfterCommit[] = [];
       const result = await onPool((pool) => {
         afterCommit = [];
-        return inTransaction(pool, begin, (runner) => work(transactionOn(runner, afterCommit)));
+        return inTransaction(pool, begin, (runner) =>
+          work(transactionOn(runner, afterCommit, isDistributed)),
+        );
       });
       for (const run of afterCommit) await run(reader);
       return result;
     },
     snapshot: (work) =>
       onPool((pool) =>
-        inTransaction(withoutStallCheck(pool), beginSnapshot, (runner) => work(readerOn(runner))),
+        inTransaction(withoutStallCheck(pool), beginSnapshot, (runner) =>
+          work(readerOn(runner, isDistributed)),
+        ),
       ),
     backup: async () => {
       throw new Error(
@@ -214,6 +224,17 @@ function createBeginWrite(
   );
 }
 
+/** Citus sends the nodes what `set local` sets, and not what `set_config` does. */
+function createBeginOnNodes(
+  _: boolean,
+  lockTimeoutMs: number,
+  synchronousCommit: "on" | "off",
+): Begin {
+  const sql = `begin; set local citus.propagate_set_commands = 'local'; set local synchronous_commit = ${synchronousCommit};
+    set local lock_timeout = ${lockTimeoutMs}; set local idle_in_transaction_session_timeout = ${IDLE_IN_TRANSACTION_TIMEOUT_MS}; set local enable_seqscan = off`;
+  return (connection) => send(connection, sql);
+}
+
 async function sendBegin(connection: Bun.SQL): Promise<void> {
   try {
     const { command } = await connection`begin`.execute();
@@ -253,7 +274,7 @@ async function inTransaction<T>(
       if (committing !== undefined) return fail(new Error("the commit was sent already"));
       const reply = send(connection, sql, params);
       const tracked = isTracked ? trackInFlight(pool, reply) : reply;
-      isTracked &&= sql !== ALLOW_LONG_STATEMENTS;
+      isTracked &&= !ALLOW_LONG_STATEMENTS.includes(sql);
       return tracked.catch(fail);
     },
     sendCommit: () => {
@@ -305,9 +326,11 @@ function isConnectionLost(error: unknown): boolean {
   );
 }
 
-function poolFailureOf(error: unknown): PoolFailure | undefined {
+function poolFailureOf(error: unknown, isDistributed: boolean): PoolFailure | undefined {
   const state = sqlState(error);
   if (state === READ_ONLY) return "read_only";
+  // The coordinator reports a node that is down with the state of a lost connection. Its own connections go on.
+  if (isDistributed && !isConnectionLost(error)) return undefined;
   return isConnectionLost(error) || LOST_STATES.test(state) ? "connection_lost" : undefined;
 }
 
@@ -315,15 +338,24 @@ function sqlState(error: unknown): string {
   return error instanceof Error && "errno" in error ? String(error.errno) : "";
 }
 
-function readerOn(runner: Runner): Reader {
+function readerOn(runner: Runner, isDistributed: boolean): Reader {
   const all = (sql: string, params: Values = []): Promise<readonly Row[]> =>
     runner.unsafe(numberParameters(sql), params);
-  return { kind: "postgres", all, get: async (sql, params) => (await all(sql, params))[0] };
+  return {
+    kind: "postgres",
+    isDistributed,
+    all,
+    get: async (sql, params) => (await all(sql, params))[0],
+  };
 }
 
 type AfterCommit = Parameters<Tx["afterCommit"]>[0];
 
-function transactionOn(runner: TransactionRunner, afterCommit: AfterCommit[]): Tx {
+function transactionOn(
+  runner: TransactionRunner,
+  afterCommit: AfterCommit[],
+  isDistributed: boolean,
+): Tx {
   const runMany = async (
     sql: string,
     columns: readonly Column[],
@@ -337,12 +369,18 @@ function transactionOn(runner: TransactionRunner, afterCommit: AfterCommit[]): T
     async (table, key, keys, columns = all) =>
       keys.length === 0 ? [] : runner.unsafe(statement(table, key, columns), keyParameters(keys));
   return {
-    ...readerOn(runner),
+    ...readerOn(runner, isDistributed),
     run: async (sql, params = []) =>
       Number((await runner.unsafe(numberParameters(sql), params)).count ?? 0),
-    insertMany: (table, columns, rows) => runMany(insertStatement(table, columns), columns, rows),
-    updateMany: (table, columns, rows, keyColumns) =>
-      runMany(updateStatement(table, columns, keyColumns), columns, rows),
+    insertMany: async (table, columns, rows) => {
+      if (!isDistributed) return runMany(insertStatement(table, columns), columns, rows);
+      const statements = valuesStatements(table, columns, rows);
+      await Promise.all(statements.map(({ sql, params }) => runner.unsafe(sql, params)));
+    },
+    updateMany: (table, columns, rows, keyColumns) => {
+      const statement = isDistributed ? updateOnNodeStatement : updateStatement;
+      return runMany(statement(table, columns, keyColumns), columns, rows);
+    },
     deleteMany: byKeys(deleteStatement, ""),
     lockMany: byKeys(lockStatement),
     readMany: byKeys(readStatement),

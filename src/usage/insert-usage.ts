@@ -8,6 +8,8 @@ import { addSessionUsage } from "./session-usage.ts";
 import { toUsageValues, USAGE_COLUMNS, type UsageRecord } from "./usage.ts";
 
 export interface BatchCharges {
+  /** The account of all records; empty, and absent, if they are of several. */
+  readonly accountId?: string;
   /** In the order of the records; absent for records whose charges are rows of the table transfer. */
   readonly calls?: readonly ChargesAt[];
   readonly hours: readonly ChargesAt[];
@@ -31,12 +33,12 @@ export async function insertUsage(
 async function queueUsage(
   tx: Tx,
   records: readonly UsageRecord[],
-  { calls, hours }: BatchCharges,
+  { accountId = "", calls, hours }: BatchCharges,
   queue: RollupQueue | undefined,
 ): Promise<void> {
   const writtenAt = calls?.[0]?.at ?? records[0]?.createdAt ?? hours[0]?.at;
   if (writtenAt === undefined) return;
-  const row = pendingRowOf(records, hours, writtenAt);
+  const row = { ...pendingRowOf(records, hours, writtenAt), accountId };
   if (queue !== undefined) tx.afterCommit(() => queue.add(row));
   await insertPending(tx, [row]);
 }

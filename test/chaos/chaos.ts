@@ -7,16 +7,23 @@ import { type Db, text } from "../../src/store/db.ts";
 import { verifyLedger } from "../../src/verification/verify.ts";
 import { type Random, randomFor } from "../fuzz/random.ts";
 import { eventually, eventuallyPasses } from "../support/eventually.ts";
+import { startCitusTarget } from "./citus-target.ts";
 import { CLIENTS } from "./clients.ts";
 import { startPostgresTarget } from "./postgres-target.ts";
 import { startSqliteTarget } from "./sqlite-target.ts";
 import { CALLERS, CALLS_PER_FAULT, type ChaosTarget, HANG_MS } from "./target.ts";
 
-const TARGETS = { sqlite: startSqliteTarget, postgres: startPostgresTarget } as const;
+const TARGETS = {
+  sqlite: startSqliteTarget,
+  postgres: startPostgresTarget,
+  citus: startCitusTarget,
+} as const;
 
 export type ChaosStore = keyof typeof TARGETS;
 
-export const STORES: readonly ChaosStore[] = ["sqlite", "postgres"];
+/** Those that need nothing which is not installed with the packages. */
+export const DEFAULT_STORES: readonly ChaosStore[] = ["sqlite", "postgres"];
+export const STORES: readonly ChaosStore[] = [...DEFAULT_STORES, "citus"];
 
 /** Before the next call of a caller whose call was refused. While a gateway restarts, its calls do not count. */
 const REFUSED_PAUSE_MS = 20;
@@ -207,7 +214,11 @@ async function findStoreProblems(db: Db, completed: readonly string[]): Promise<
   // A start ends the epoch of the process before, as after a crash.
   for (const row of await db.all("select name from process"))
     await startEpoch(db, text(row, "name"), Date.now());
-  await sweepHolds(db, Date.now());
+  // A transaction of two phases that a crash interrupted keeps its rows locked until it is recovered.
+  await eventually(async () => {
+    await sweepHolds(db, Date.now());
+    return (await db.all("select id from hold")).length === 0;
+  }).catch(() => {});
   const { problems, checked } = await verifyLedger(db);
   const rows = await db.all("select id from usage_record");
   const recorded = new Set(rows.map((row) => text(row, "id")));

@@ -1,9 +1,10 @@
 // `npm run chaos -- [faults] [seed]`: faults of gateways, stores, providers and clients, on both stores. It prints its seed,
 // which repeats them. `--store postgres` runs on one store, `--only kill` has only faults with the word in their name, and
-// `--leases` has gateways on PostgreSQL decide holds on credit leases.
+// `--leases` has gateways on PostgreSQL decide holds on credit leases. `--store citus` needs a PostgreSQL with Citus in the folder
+// POSTERN_TEST_POSTGRES_HOME.
 
 import { parseArgs } from "node:util";
-import { runChaos, STORES } from "./chaos.ts";
+import { DEFAULT_STORES, runChaos, STORES } from "./chaos.ts";
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -15,7 +16,8 @@ const { values, positionals } = parseArgs({
 });
 const faults = Number(positionals[0] ?? 60);
 const seed = Number(positionals[1] ?? Date.now() % 1_000_000_000);
-const stores = STORES.filter((store) => values.store === undefined || store === values.store);
+const stores =
+  values.store === undefined ? DEFAULT_STORES : STORES.filter((store) => store === values.store);
 if (stores.length === 0) throw new Error(`--store is one of ${STORES.join(", ")}`);
 const started = performance.now();
 let failed = 0;

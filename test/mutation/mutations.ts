@@ -255,12 +255,12 @@ const LEDGER: readonly Mutation[] = [
     [
       [
         "usage that was rolled up from the store is counted again",
-        "if (rows.length < ids.length) return false;",
+        "if (rows.length < keys.length) return false;",
         "",
       ],
       [
         "rows whose sums were replaced stay and are counted again",
-        'await tx.deleteMany("usage_pending", "id", ids);',
+        'await tx.deleteMany("usage_pending", "account_id, id", keys);',
         "",
       ],
     ],

@@ -65,7 +65,6 @@ const GLOBAL_TABLES: Readonly<Record<string, string>> = {
   solved_challenge: "of an account that is about to be created",
   stored_file_part: "belongs to a file",
   stored_stream: "belongs to a stored response",
-  usage_pending: "a queue in order of arrival, emptied by a job for all accounts",
 };
 
 const store = await openStore("postgres");

@@ -1,34 +1,64 @@
-// Readiness for a distributed PostgreSQL, part two: a statement on rows that grow with calls names the account, so that the
-// engine finds the node of the rows, or is listed here with the reason. Also finds joins that no primary key serves.
+// Statements on the tables that a distributed PostgreSQL places by account: each names the account, so that the engine finds the
+// node of the rows, and no table that is elsewhere, or is listed here with the reason.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { deposit } from "../../src/ledger/ledger.ts";
 import { releaseHolds } from "../../src/ledger/sweep.ts";
 import { text } from "../../src/store/db.ts";
+import { DISTRIBUTED_TABLES } from "../../src/store/distribution.ts";
 import { openPostgres } from "../../src/store/postgres.ts";
 import { openAccount, promoDeposit, startLedger, usageRecord } from "../ledger/fixtures.ts";
 import { filesUnder } from "../support/source/source-files.ts";
+import { schemaTables } from "../support/source/table-law.ts";
 import { openStore, type TestStore } from "../support/stores/stores.ts";
 
 // The first test starts PostgreSQL, possibly on a busy machine.
 
-const TABLES =
-  "wallet|spender|hold|swept_hold|transfer|usage_record|usage_rollup|usage_archive|ledger_checkpoint";
+const TABLES = DISTRIBUTED_TABLES.join("|");
 
-/** Statements without an account, by file and table. */
+/** Statements without an account, by file and table: Citus sends them to all shards. */
 const WITHOUT_ACCOUNT: Readonly<Record<string, string>> = {
-  "src/ledger/sweep.ts swept_hold": "deletes old rows of all accounts",
-  "src/ledger/ledger.ts hold": "restores the processes of all holds",
-  "src/ledger/liveness.ts hold": "finds dead processes with holds in any account",
-  "src/operator/system/grant-figures.ts wallet": "counts over all accounts",
-  "src/usage/usage-of-account.ts usage_record": "the callers pass the condition on the account",
-  "src/commands/move.ts wallet": "sums over all accounts",
+  "src/account-data/erasure.ts wallet": "an hourly job finds closed accounts",
   "src/commands/move.ts transfer": "sums over all accounts",
+  "src/commands/move.ts wallet": "sums over all accounts",
+  "src/idempotency/idempotency.ts hold by id":
+    "a repetition of a running call, and a job, which know only the id of the call",
+  "src/idempotency/idempotency.ts swept_hold by id": "the same",
+  "src/ledger-proofs/publish-day.ts wallet": "a daily job reads all accounts",
+  "src/ledger/hold-owners.ts hold": "a job finds the processes of holds in any account",
+  "src/ledger/payments/payments.ts wallet": "a job finds debts that can be paid",
+  "src/ledger/reconcile.ts hold": "a job reads the holds of this process",
+  "src/ledger/session-rows.ts agent_session": "jobs find stopped sessions and delete old ones",
+  "src/ledger/sweep.ts hold": "a job finds the holds of dead processes",
+  "src/ledger/sweep.ts swept_hold": "a job deletes old rows",
+  "src/operator/system/grant-figures.ts transfer": "a page for operators",
+  "src/operator/system/grant-figures.ts wallet": "a page for operators",
+  "src/service-levels/evaluate-levels.ts usage_rollup": "a job finds the callers of a model",
+  "src/usage/archive/archive-usage.ts usage_pending": "an hourly job",
+  "src/usage/archive/archive-usage.ts usage_record": "an hourly job",
+  "src/usage/refused-calls.ts refused_call": "a job deletes old rows",
+  "src/usage/rollup/charge-hours.ts usage_pending": "sums over all accounts, for reports",
+  "src/usage/rollup/roll-up.ts usage_pending": "a job finds the accounts with queued usage",
+  "src/usage/session-usage.ts session_usage": "a job deletes old rows",
+  "src/usage/usage-of-account.ts usage_record": "the callers pass the condition on the account",
 };
-/** A verification reads everything. */
+/** A verification reads everything, on a distributed store from copies of the rows. */
 const VERIFICATION = "src/verification/";
+const COMPARES_ACCOUNT = /\baccount_id (?:=|in \()|\binsert into \w+\s+\([^)]*\baccount_id\b/;
 /** Conditions that are joined elsewhere begin with the account; column lists contain it. */
-const NAMED_ELSEWHERE = /where \$\{(?:range\.)?where\}|\$\{UPSERT_COLUMNS/;
+const NAMED_ELSEWHERE =
+  /where \$\{(?:range\.)?where\}|\$\{UPSERT_COLUMNS|\$\{ofAccount\}|\$\{OF_ACCOUNT\}/;
+
+/** Statements on tables of both kinds, by file. Citus copies the rows of one kind to the other. */
+const MIXED: Readonly<Record<string, string>> = {
+  "src/keys/key-rows.ts": "the keys of one account and their counters",
+  "src/operator/accounts/account-list.ts": "a page for operators",
+};
+/** A part that Citus runs first, whose rows it then joins. */
+const RUN_FIRST = /\b\w+ as materialized (\((?:[^()]|\([^()]*\))*\))/g;
+const OTHER_TABLES = schemaTables()
+  .filter((table) => !DISTRIBUTED_TABLES.includes(table))
+  .join("|");
 
 const TEXT = /`[^`]*`|"[^"\n]*"/g;
 const STATEMENT = new RegExp(`\\b(?:from|join|update|into)\\s+(${TABLES})\\b`);
@@ -48,7 +78,7 @@ function statementsWithoutAccount(): readonly string[] {
       const table = STATEMENT.exec(sql)?.[1];
       const isStatement = /^[`"]\s*(?:select|update|delete|insert|with)\b/.test(sql);
       if (table === undefined || !isStatement) continue;
-      if (!sql.includes("account_id") && !NAMED_ELSEWHERE.test(sql)) found.add(`${path} ${table}`);
+      if (!COMPARES_ACCOUNT.test(sql) && !NAMED_ELSEWHERE.test(sql)) found.add(`${path} ${table}`);
     }
     for (const [, table, key = ""] of text.matchAll(BULK))
       if (key !== "account_id" && !ACCOUNT_COLUMNS.test(key))
@@ -56,6 +86,27 @@ function statementsWithoutAccount(): readonly string[] {
   }
   return [...found];
 }
+
+function statementsOnBoth(): readonly string[] {
+  const found = new Set<string>();
+  const names = (sql: string, tables: string): boolean =>
+    new RegExp(`\\b(?:(?:from|join|update|into)\\s+(?:${tables})\\b|(?:${tables})\\.\\w)`).test(
+      sql,
+    );
+  for (const { path, text } of filesUnder("src")) {
+    if (path.startsWith(VERIFICATION)) continue;
+    for (const [sql] of text.replaceAll(/^\s*\/\/.*$/gm, "").matchAll(TEXT)) {
+      const first = [...sql.matchAll(RUN_FIRST)].map(([, body = ""]) => body);
+      for (const part of [...first, sql.replaceAll(RUN_FIRST, "")])
+        if (names(part, TABLES) && names(part, OTHER_TABLES)) found.add(path);
+    }
+  }
+  return [...found];
+}
+
+test("statements on distributed tables name no other table, or are listed with a reason", () => {
+  expect(statementsOnBoth().toSorted()).toEqual(Object.keys(MIXED).toSorted());
+});
 
 test("statements on rows that grow with calls name the account, or are listed with a reason", () => {
   expect(statementsWithoutAccount().toSorted()).toEqual(Object.keys(WITHOUT_ACCOUNT).toSorted());

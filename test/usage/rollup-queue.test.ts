@@ -140,7 +140,14 @@ describeEachStore((kind, open) => {
 });
 
 function emptyRow(row: number): PendingRow {
-  return { id: `row ${row}`, deltas: [], failures: [], charges: [], credentialHours: [] };
+  return {
+    accountId: "",
+    id: `row ${row}`,
+    deltas: [],
+    failures: [],
+    charges: [],
+    credentialHours: [],
+  };
 }
 
 async function openAccounts(db: Db): Promise<void> {

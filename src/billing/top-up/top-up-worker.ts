@@ -7,6 +7,7 @@ import { monthStart, windowEnd } from "../../base/money/spend-window.ts";
 import { HOUR_MS, MINUTE_MS } from "../../base/time.ts";
 import { findFreeze } from "../../ledger/freezes.ts";
 import { getWallet } from "../../ledger/ledger.ts";
+import { readAllAccounts } from "../../store/all-accounts.ts";
 import { text, type Tx } from "../../store/db.ts";
 import { creditsOfCents, nanoOfCents, priceOf, usdOfCents } from "../invoices/cents.ts";
 import { billingAct, insertInvoice } from "../invoices/invoices.ts";
@@ -81,20 +82,30 @@ export async function scheduleMissedTopUps(
   { db }: Pick<TopUpDeps, "db">,
   now: number,
 ): Promise<void> {
-  const rows = await db.all(
-    `select auto_top_up.account_id from auto_top_up join wallet on wallet.account_id = auto_top_up.account_id
-     where auto_top_up.status = 'on' and auto_top_up.due_at is null and wallet.promo + wallet.paid < wallet.top_up_at
-       and not exists (select 1 from top_up where top_up.open_for = auto_top_up.account_id)
-     order by auto_top_up.account_id limit ?`,
-    [SWEEP_BATCH_MAX],
-  );
-  for (const row of rows)
-    await db.write((tx) =>
-      tx.run(
-        "update auto_top_up set due_at = ? where account_id = ? and status = 'on' and due_at is null",
-        [now, text(row, "account_id")],
-      ),
+  for (let after = ""; ;) {
+    const waiting = await db.all(
+      `select account_id from auto_top_up where status = 'on' and due_at is null and account_id > ?
+         and not exists (select 1 from top_up where top_up.open_for = auto_top_up.account_id)
+       order by account_id limit ?`,
+      [after, SWEEP_BATCH_MAX],
     );
+    const accountIds = waiting.map((row) => text(row, "account_id"));
+    after = accountIds.at(-1) ?? "";
+    if (after === "") return;
+    const low = await readAllAccounts(
+      db,
+      "wallet",
+      `select account_id from wallet where account_id in (${accountIds.map(() => "?").join(", ")}) and promo + paid < top_up_at`,
+      accountIds,
+    );
+    for (const row of low)
+      await db.write((tx) =>
+        tx.run(
+          "update auto_top_up set due_at = ? where account_id = ? and status = 'on' and due_at is null",
+          [now, text(row, "account_id")],
+        ),
+      );
+  }
 }
 
 /** Catches errors, so that one account cannot block the others. */

@@ -13,6 +13,7 @@ import { type CliEnv, type Command, type ParsedArgs, usageFault } from "../comma
 import { startProgress } from "../progress.ts";
 import { withStore } from "../with-store.ts";
 import { ID_FLAG, operationId, readAction, REASON_FLAG } from "./admin-flags.ts";
+import { distributeCommand } from "./distribute.ts";
 import { rotateSecretCommand, rotateSigningKeyCommand } from "./rotate-secret.ts";
 import { verifyLedgerCommand } from "./verify-ledger.ts";
 
@@ -57,6 +58,7 @@ export const adminCommands: Readonly<Record<string, Command>> = {
     run: (args, cli) => withStore(cli, (db) => backupCommand(db, args, cli)),
   },
   "admin publish-ledger": publishLedgerCommand,
+  "admin distribute": distributeCommand,
   "admin rotate-secret": rotateSecretCommand,
   "admin rotate-signing-key": rotateSigningKeyCommand,
 };

@@ -404,8 +404,10 @@ async function writeAll<UsageRecord>(
   const { records, recordCharges, chargedCalls } = writes;
   if (chargedCalls.length > 0) work.push(insertCallTransfers(tx, chargedCalls));
   const hours = sumByHour([...recordCharges, ...chargedCalls.map(({ charge }) => charge)]);
-  if (records.length > 0 || hours.length > 0)
-    work.push(context.writeRecords(tx, records, { calls: recordCharges, hours }));
+  if (records.length > 0 || hours.length > 0) {
+    const accountId = onlyKeyOf(writes.touchedWallets);
+    work.push(context.writeRecords(tx, records, { accountId, calls: recordCharges, hours }));
+  }
   const { balanceCrossings, budgetCrossings, keyAlerts } = writes;
   if (balanceCrossings.length > 0) {
     work.push(emitBalanceEvents(tx, balanceCrossings));
@@ -415,4 +417,10 @@ async function writeAll<UsageRecord>(
   if (budgetCrossings.length > 0) work.push(emitBudgetEvents(tx, budgetCrossings));
   if (keyAlerts.length > 0) work.push(emitKeyAlerts(tx, keyAlerts));
   await Promise.all(work);
+}
+
+/** Empty if there are several. */
+function onlyKeyOf(map: ReadonlyMap<string, unknown>): string {
+  const [key = ""] = map.keys();
+  return map.size === 1 ? key : "";
 }

@@ -72,11 +72,13 @@ export async function readAccountDetails(
   modelCursor?: string,
 ): Promise<AccountDetails> {
   const account = await getAccount(reader, accountId);
-  const row = await reader.get(
-    `select account.created_from, account.verified_agent, wallet.promo, wallet.paid, wallet.held, wallet.owed
-     from account join wallet on wallet.account_id = account.id where account.id = ?`,
-    [accountId],
-  );
+  const origin = await reader.get("select created_from, verified_agent from account where id = ?", [
+    accountId,
+  ]);
+  if (origin === undefined) throw new Error(`account ${accountId} is gone`);
+  const row = await reader.get("select promo, paid, held, owed from wallet where account_id = ?", [
+    accountId,
+  ]);
   if (row === undefined) throw new Error(`account ${accountId} has no wallet`);
   const page = { limit: KEYS_MAX, now };
   const live = await listKeysFrom(reader, accountId, { ...page, revoked: false });
@@ -85,8 +87,8 @@ export async function readAccountDetails(
   const auditEntries = (await listAuditEntries(reader, accountId, { limit: LIST_LIMIT })).data;
   return {
     account,
-    createdFrom: text(row, "created_from"),
-    verifiedAgent: textOrNull(row, "verified_agent"),
+    createdFrom: text(origin, "created_from"),
+    verifiedAgent: textOrNull(origin, "verified_agent"),
     promo: toNano(row["promo"]),
     paid: toNano(row["paid"]),
     held: toNano(row["held"]),

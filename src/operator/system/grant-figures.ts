@@ -6,6 +6,8 @@ import { DAY_MS, HOUR_MS } from "../../base/time.ts";
 import { type Reader, text } from "../../store/db.ts";
 
 const NETWORKS_MAX = 50;
+/** The starting credit of accounts since an id. */
+const IS_FIRST_GRANT = "account_id >= ? and id = 'start.' || account_id";
 
 export interface GrantFigures {
   readonly granted: Nano;
@@ -44,9 +46,7 @@ export async function readGrantFigures(reader: Reader, now: number): Promise<Gra
     [minIdAt("acct", from)],
   );
   const granted = await reader.get(
-    `select cast(coalesce(sum(transfer.amount), 0) as text) as granted from account
-     join transfer on transfer.account_id = account.id and transfer.id = 'start.' || account.id
-     where account.id >= ?`,
+    `select cast(coalesce(sum(amount), 0) as text) as granted from transfer where ${IS_FIRST_GRANT}`,
     [minIdAt("acct", from)],
   );
   const frozen = await reader.get(
@@ -63,11 +63,12 @@ export async function readGrantFigures(reader: Reader, now: number): Promise<Gra
 
 export async function readNetworkUse(reader: Reader, from: number): Promise<readonly NetworkUse[]> {
   const rows = await reader.all(
-    `select created_from, count(*) as accounts, count(claimed_at) as claimed, max(id) as latest,
-       cast(coalesce(sum(wallet.promo), 0) as text) as promo, cast(coalesce(sum(wallet.paid), 0) as text) as paid
-     from account left join wallet on wallet.account_id = account.id
+    `with balance as materialized (select account_id, promo, paid from wallet where account_id >= ?)
+     select created_from, count(*) as accounts, count(claimed_at) as claimed, max(id) as latest,
+       cast(coalesce(sum(balance.promo), 0) as text) as promo, cast(coalesce(sum(balance.paid), 0) as text) as paid
+     from account left join balance on balance.account_id = account.id
      where account.id >= ? group by created_from order by 2 desc, 1 limit ?`,
-    [minIdAt("acct", from), NETWORKS_MAX],
+    [minIdAt("acct", from), minIdAt("acct", from), NETWORKS_MAX],
   );
   return rows.map((row) => ({
     network: text(row, "created_from"),
@@ -85,14 +86,15 @@ export async function readVerifiedAgentUse(
   listed: readonly string[],
   now: number,
 ): Promise<readonly VerifiedAgentUse[]> {
+  const today = minIdAt("acct", now - (now % DAY_MS));
   const rows = await reader.all(
-    `select verified_agent, count(*) as accounts, count(claimed_at) as claimed, max(account.id) as latest,
+    `with first_grant as materialized (select account_id, amount from transfer where ${IS_FIRST_GRANT})
+     select verified_agent, count(*) as accounts, count(claimed_at) as claimed, max(account.id) as latest,
        sum(case when account.id >= ? then 1 else 0 end) as this_hour,
-       cast(coalesce(sum(transfer.amount), 0) as text) as granted
-     from account left join transfer
-       on transfer.account_id = account.id and transfer.id = 'start.' || account.id
+       cast(coalesce(sum(first_grant.amount), 0) as text) as granted
+     from account left join first_grant on first_grant.account_id = account.id
      where verified_agent is not null and account.id >= ? group by verified_agent order by 1`,
-    [minIdAt("acct", now - (now % HOUR_MS)), minIdAt("acct", now - (now % DAY_MS))],
+    [today, minIdAt("acct", now - (now % HOUR_MS)), today],
   );
   const uses = rows.map((row) => ({
     url: text(row, "verified_agent"),

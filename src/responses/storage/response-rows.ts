@@ -299,13 +299,22 @@ export async function deleteExpired(tx: Tx, now: number, limit: number): Promise
 }
 
 /** Fails responses in progress without a hold: their process died. */
-export function failOrphaned(tx: Tx, startedBefore: number): Promise<number> {
-  return tx.run(
-    `update stored_response set status = 'failed' where status = 'in_progress' and created_at < ?
-     and not exists (select 1 from hold
-       where hold.id = stored_response.hold_id and hold.account_id = stored_response.account_id)`,
+export async function failOrphaned(tx: Tx, startedBefore: number): Promise<number> {
+  const rows = await tx.all(
+    "select id, account_id, hold_id from stored_response where status = 'in_progress' and created_at < ?",
     [startedBefore],
   );
+  const keys = rows.map((row) => [text(row, "account_id"), text(row, "hold_id")] as const);
+  const held = new Set(
+    (await tx.readMany("hold", "account_id, id", keys, "id")).map((row) => text(row, "id")),
+  );
+  let failed = 0;
+  for (const row of rows.filter((response) => !held.has(text(response, "hold_id"))))
+    failed += await tx.run(
+      "update stored_response set status = 'failed' where id = ? and status = 'in_progress'",
+      [text(row, "id")],
+    );
+  return failed;
 }
 
 /** The ids that are neither canceled nor deleted. */

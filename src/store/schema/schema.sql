@@ -556,11 +556,13 @@ create index session_usage_by_use on session_usage (last_at);
 -- A queue of what batches of calls add to the roll-ups.
 -- Deleted: within seconds, by the roll-up job
 create table usage_pending (
-  id text primary key, -- id of the first call of the batch
+  account_id text not null, -- account of the batch; empty if it has calls of several
+  id text not null, -- id of the first call of the batch
   deltas text not null, -- JSON: what to add to the roll-ups
   failures text, -- JSON: failures of providers
   charges text, -- JSON: what to add to the charges by hour
-  credentials text -- JSON: what to add to the figures of the keys of the models file
+  credentials text, -- JSON: what to add to the figures of the keys of the models file
+  primary key (id, account_id)
 ) without rowid;
 
 -- Sums of usage by hour and by UTC day.

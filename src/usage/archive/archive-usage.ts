@@ -8,6 +8,7 @@ import { minIdAt } from "../../base/id.ts";
 import type { Log } from "../../base/log.ts";
 import { type Nano, toNano } from "../../base/money/money.ts";
 import { DAY_MS, utcDay } from "../../base/time.ts";
+import { readAllAccounts } from "../../store/all-accounts.ts";
 import { type Db, type Reader, type Row, type Tx, integer, text } from "../../store/db.ts";
 import { selectUsageInOrder } from "../usage-of-account.ts";
 import { toUsageRecord as toApiRecord } from "../usage-record.ts";
@@ -55,6 +56,12 @@ const NEXT_ACCOUNT = "select min(account_id) from usage_record where account_id 
 
 /** The primary key begins with the account: the search for the next one skips the records of an account. */
 async function* accountsWithUsage(reader: Reader, before: string): AsyncGenerator<string> {
+  if (reader.isDistributed === true) {
+    const sql = "select distinct account_id from usage_record where id < ?";
+    for (const row of await readAllAccounts(reader, "usage_record", sql, [before]))
+      yield text(row, "account_id");
+    return;
+  }
   for (let after = ""; ;) {
     const accounts = await reader.all(
       `with recursive found (account_id) as (

@@ -2,7 +2,15 @@
 // that the roll-ups count each record exactly once and a settlement writes one more row whatever the number of accounts.
 
 import { newId } from "../../base/id.ts";
-import { type Column, type Reader, type Row, text, textOrNull, type Tx } from "../../store/db.ts";
+import {
+  type AccountKey,
+  type Column,
+  type Reader,
+  type Row,
+  text,
+  textOrNull,
+  type Tx,
+} from "../../store/db.ts";
 import { countFailures, type FailureCount } from "../provider-failures.ts";
 import type { UsageRecord } from "../usage.ts";
 import { type ChargesAt, encodeCharges, pendingCharges } from "./charge-hours.ts";
@@ -25,6 +33,8 @@ export interface PendingUsage {
 }
 
 export interface PendingRow extends PendingUsage {
+  /** The account of all that it contains; empty if that is of several. */
+  readonly accountId: string;
   /** Has the time of the write. */
   readonly id: string;
 }
@@ -35,6 +45,7 @@ export function pendingRowOf(
   now: number,
 ): PendingRow {
   return {
+    accountId: "",
     id: newId("req", now),
     deltas: rollupDeltas(records),
     failures: countFailures(records),
@@ -44,6 +55,7 @@ export function pendingRowOf(
 }
 
 const COLUMNS: readonly Column[] = [
+  "account_id:text",
   "id:text",
   "deltas:text",
   "failures:text",
@@ -52,7 +64,8 @@ const COLUMNS: readonly Column[] = [
 ];
 
 export function insertPending(tx: Tx, rows: readonly PendingRow[]): Promise<void> {
-  const values = rows.map(({ id, deltas, failures, charges, credentialHours }) => [
+  const values = rows.map(({ accountId, id, deltas, failures, charges, credentialHours }) => [
+    accountId,
     id,
     encodeDeltas(deltas),
     failures.length === 0 ? null : JSON.stringify(failures),
@@ -64,12 +77,17 @@ export function insertPending(tx: Tx, rows: readonly PendingRow[]): Promise<void
 
 export function toPendingRow(row: Row): PendingRow {
   return {
+    accountId: text(row, "account_id"),
     id: text(row, "id"),
     deltas: pendingDeltas(row),
     failures: pendingFailures(row),
     charges: pendingCharges(row),
     credentialHours: pendingCredentialHours(row),
   };
+}
+
+export function pendingKey({ accountId, id }: Pick<PendingRow, "accountId" | "id">): AccountKey {
+  return [accountId, id];
 }
 
 /** The sum of rows; the deltas of a key stay apart. */
@@ -87,8 +105,11 @@ export async function* readPending(
   reader: Reader,
   accountId?: string,
 ): AsyncGenerator<readonly RollupDelta[]> {
-  const ofAccount = accountId === undefined ? "" : "and deltas like ?";
-  const params = accountId === undefined ? [] : [`%"${accountId}"%`];
+  const ofAccount =
+    accountId === undefined
+      ? ""
+      : "and account_id in ('', ?) and (account_id <> '' or deltas like ?)";
+  const params = accountId === undefined ? [] : [accountId, `%"${accountId}"%`];
   for (let after = ""; ;) {
     const rows = await reader.all(
       `select * from usage_pending where id > ? ${ofAccount} order by id limit ?`,

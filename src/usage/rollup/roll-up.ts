@@ -2,11 +2,25 @@
 
 import { minIdAt } from "../../base/id.ts";
 import { DAY_MS } from "../../base/time.ts";
-import { allowLongStatements, type Db, text, type Tx } from "../../store/db.ts";
+import { readAllAccounts } from "../../store/all-accounts.ts";
+import {
+  type AccountKey,
+  allowLongStatements,
+  type Db,
+  type Row,
+  text,
+  type Tx,
+} from "../../store/db.ts";
 import { labelDimensionOf } from "../usage-filter.ts";
 import { addToChargeHours } from "./charge-hours.ts";
 import { addToCredentialHours } from "./credential-hours.ts";
-import { joinPending, type PendingRow, type PendingUsage, toPendingRow } from "./pending.ts";
+import {
+  joinPending,
+  pendingKey,
+  type PendingRow,
+  type PendingUsage,
+  toPendingRow,
+} from "./pending.ts";
 import { addToProviderHours } from "./provider-hours.ts";
 import type { RollupDelta } from "./rollup-delta.ts";
 import { addToRollups } from "./rollup-rows.ts";
@@ -32,9 +46,23 @@ export function otherLabelOf(label: string): string {
  */
 export async function rollUpUsage(db: Db, before?: number): Promise<number> {
   const end = before === undefined ? ALL : minIdAt("req", before);
+  if (db.isDistributed !== true) return rollUpBefore(db, end);
+  let total = 0;
+  const sql = "select distinct account_id from usage_pending where id < ?";
+  // The rows of an account are on one node.
+  for (const row of await readAllAccounts(db, "usage_pending", sql, [end]))
+    total += await rollUpBefore(db, end, accountOf(row));
+  return total;
+}
+
+function accountOf(row: Row): string {
+  return text(row, "account_id");
+}
+
+async function rollUpBefore(db: Db, end: string, accountId?: string): Promise<number> {
   for (let total = 0; ;) {
     // A power failure undoes the whole transaction, so it needs no sync of its own.
-    const { found, done } = await db.write((tx) => rollUpSome(tx, end), "os_cache");
+    const { found, done } = await db.write((tx) => rollUpSome(tx, end, accountId), "os_cache");
     total += done;
     if (found < PENDING_PER_TRANSACTION && done === found) return total;
     await new Promise((resolve) => setImmediate(resolve));
@@ -45,22 +73,28 @@ export async function rollUpUsage(db: Db, before?: number): Promise<number> {
 export async function emptyQueue(tx: Tx): Promise<void> {
   if (tx.kind === "postgres") await tx.run("lock table usage_pending in share row exclusive mode");
   await allowLongStatements(tx);
-  while ((await rollUpSome(tx, ALL)).found > 0);
+  const accounts =
+    tx.isDistributed === true
+      ? (await tx.all("select distinct account_id from usage_pending")).map(accountOf)
+      : [undefined];
+  for (const accountId of accounts) while ((await rollUpSome(tx, ALL, accountId)).found > 0);
 }
 
 async function rollUpSome(
   tx: Tx,
   end: string,
+  accountId?: string,
 ): Promise<{ readonly found: number; readonly done: number }> {
-  const ids = await tx.all("select id from usage_pending where id < ? order by id limit ?", [
-    end,
-    PENDING_PER_TRANSACTION,
-  ]);
+  const ofAccount = accountId === undefined ? "" : "and account_id = ?";
+  const keys = await tx.all(
+    `select account_id, id from usage_pending where id < ? ${ofAccount} order by id limit ?`,
+    [end, ...(accountId === undefined ? [] : [accountId]), PENDING_PER_TRANSACTION],
+  );
   // Another process may have taken some of them meanwhile.
   const rows = await tx.lockMany(
     "usage_pending",
-    "id",
-    ids.map((row) => text(row, "id")),
+    "account_id, id",
+    keys.map((row) => [text(row, "account_id"), text(row, "id")] as const),
   );
   const taken: PendingRow[] = [];
   let deltas = 0;
@@ -70,15 +104,14 @@ async function rollUpSome(
     deltas += pending.deltas.length;
     taken.push(pending);
   }
-  const takenIds = taken.map(({ id }) => id);
-  await rollUp(tx, takenIds, joinPending(taken));
+  await rollUp(tx, taken.map(pendingKey), joinPending(taken));
   return { found: rows.length, done: taken.length };
 }
 
 /** Adds what these rows of usage_pending contain, and deletes them. They must be locked. */
 export async function rollUp(
   tx: Tx,
-  ids: readonly string[],
+  keys: readonly AccountKey[],
   { deltas, failures, charges, credentialHours }: PendingUsage,
 ): Promise<void> {
   await addToRollups(tx, await limitLabels(tx, deltas));
@@ -86,7 +119,7 @@ export async function rollUp(
   await addToProviderHours(tx, deltas, failures);
   await addToChargeHours(tx, charges);
   await addToCredentialHours(tx, credentialHours);
-  await tx.deleteMany("usage_pending", "id", ids);
+  await tx.deleteMany("usage_pending", "account_id, id", keys);
 }
 
 export async function limitLabels(

@@ -3,8 +3,14 @@
 // rolled up from the store. So each record counts once, whatever is lost here.
 
 import { newId } from "../../base/id.ts";
-import type { Db, Tx } from "../../store/db.ts";
-import { insertPending, joinPending, type PendingRow, type PendingUsage } from "./pending.ts";
+import type { AccountKey, Db, Tx } from "../../store/db.ts";
+import {
+  insertPending,
+  joinPending,
+  pendingKey,
+  type PendingRow,
+  type PendingUsage,
+} from "./pending.ts";
 import { rollUp } from "./roll-up.ts";
 import { mergeDelta, type MergedDeltas } from "./rollup-delta.ts";
 
@@ -25,33 +31,33 @@ export interface RollupQueue {
 }
 
 interface Merged {
-  readonly ids: string[];
+  readonly keys: AccountKey[];
   readonly deltas: MergedDeltas;
   /** What the rows contain besides. */
   readonly others: PendingUsage[];
 }
 
 export function createRollupQueue(): RollupQueue {
-  const empty = (): Merged => ({ ids: [], deltas: new Map(), others: [] });
+  const empty = (): Merged => ({ keys: [], deltas: new Map(), others: [] });
   let merged = empty();
   let flushedAt = 0;
   const flush: RollupQueue["flush"] = async (db, now) => {
-    const { ids, deltas, others } = merged;
+    const { keys, deltas, others } = merged;
     merged = empty();
     flushedAt = now;
-    if (ids.length > 0)
-      await write(db, ids, { ...joinPending(others), deltas: [...deltas.values()] }, now);
+    if (keys.length > 0)
+      await write(db, keys, { ...joinPending(others), deltas: [...deltas.values()] }, now);
   };
   return {
-    add: ({ id, deltas, ...others }) => {
+    add: ({ accountId, id, deltas, ...others }) => {
       if (merged.deltas.size >= KEYS_MAX) return;
-      merged.ids.push(id);
+      merged.keys.push([accountId, id]);
       for (const delta of deltas) mergeDelta(merged.deltas, delta);
       merged.others.push({ ...others, deltas: [] });
     },
     flush,
     flushIfDue: async (db, now) => {
-      const isDue = merged.ids.length >= ROWS_MAX || Math.abs(now - flushedAt) >= FLUSH_AFTER_MS;
+      const isDue = merged.keys.length >= ROWS_MAX || Math.abs(now - flushedAt) >= FLUSH_AFTER_MS;
       if (isDue) await flush(db, now);
     },
   };
@@ -60,42 +66,42 @@ export function createRollupQueue(): RollupQueue {
 /** Many sums first replace their rows by fewer ones, each of which is then rolled up in a short transaction. */
 async function write(
   db: Db,
-  ids: readonly string[],
+  keys: readonly AccountKey[],
   usage: PendingUsage,
   now: number,
 ): Promise<void> {
   const { deltas } = usage;
   if (deltas.length <= KEYS_PER_TRANSACTION) {
-    await takeRows(db, ids, (tx) => rollUp(tx, ids, usage));
+    await takeRows(db, keys, (tx) => rollUp(tx, keys, usage));
     return;
   }
   const parts: PendingRow[] = [];
   for (let from = 0; from < deltas.length; from += KEYS_PER_TRANSACTION) {
     const others = from === 0 ? usage : joinPending([]);
     const part = deltas.slice(from, from + KEYS_PER_TRANSACTION);
-    parts.push({ ...others, id: newId("req", now), deltas: part });
+    parts.push({ ...others, accountId: "", id: newId("req", now), deltas: part });
   }
-  const areReplaced = await takeRows(db, ids, async (tx) => {
-    await tx.deleteMany("usage_pending", "id", ids);
+  const areReplaced = await takeRows(db, keys, async (tx) => {
+    await tx.deleteMany("usage_pending", "account_id, id", keys);
     await insertPending(tx, parts);
   });
   if (!areReplaced) return;
   for (const part of parts) {
     await new Promise((resolve) => setImmediate(resolve));
-    await takeRows(db, [part.id], (tx) => rollUp(tx, [part.id], part));
+    await takeRows(db, [pendingKey(part)], (tx) => rollUp(tx, [pendingKey(part)], part));
   }
 }
 
 /** False, and without effect, if one of the rows was rolled up from the store: the others then are, too. */
 function takeRows(
   db: Db,
-  ids: readonly string[],
+  keys: readonly AccountKey[],
   work: (tx: Tx) => Promise<void>,
 ): Promise<boolean> {
   // A power failure undoes the whole transaction, so it needs no sync of its own.
   return db.write(async (tx) => {
-    const rows = await tx.lockMany("usage_pending", "id", ids, "id");
-    if (rows.length < ids.length) return false;
+    const rows = await tx.lockMany("usage_pending", "account_id, id", keys, "id");
+    if (rows.length < keys.length) return false;
     await work(tx);
     return true;
   }, "os_cache");

@@ -15,6 +15,7 @@ import { openStore, openStoreAt, type TestStore } from "../../support/stores/sto
 import { openAccount, promoDeposit, startLedger, usageRecord } from "../fixtures.ts";
 
 const NOW = Date.UTC(2026, 10, 24, 12);
+const PENDING_COLUMNS = ["account_id:text", "id:text", "deltas:text"] as const;
 
 let store: TestStore;
 /** The gateway's store, and the same store as another process sees it. */
@@ -66,8 +67,8 @@ async function holdLater(request: HoldRequest): Promise<HoldOutcome> {
 async function writeOther(): Promise<void> {
   await db.write(async (tx) => {
     await tx.run("delete from swept_hold where swept_at < ?", [NOW]);
-    await tx.insertMany("usage_pending", ["id:text", "deltas:text"], [["other", "[]"]]);
-    await tx.deleteMany("usage_pending", "id", ["other"]);
+    await tx.insertMany("usage_pending", PENDING_COLUMNS, [["", "other", "[]"]]);
+    await tx.deleteMany("usage_pending", "account_id, id", [["", "other"]]);
     await tx.all("select id from usage_record");
   });
 }
@@ -116,7 +117,7 @@ describe("a transaction that names no table of cached rows", () => {
 
   test("that another process makes is noticed as one that may have changed them", async () => {
     await outside.write((tx) =>
-      tx.insertMany("usage_pending", ["id:text", "deltas:text"], [["other", "[]"]]),
+      tx.insertMany("usage_pending", PENDING_COLUMNS, [["", "other", "[]"]]),
     );
     await new Promise((resolve) => setImmediate(resolve));
     expect(ledger.tryHoldSync(hold("h", 1n))).toBeUndefined();

@@ -1,11 +1,9 @@
-// Starts two PostgreSQL servers, a primary (0) and its streaming standby (1), and obeys the lines of standard input: `kill`,
-// `start` or `restart`, and the number of a server. It stops both when standard input closes. Runs on Node for the reason of
-// postgres-server.mjs.
+// Starts two PostgreSQL servers, a primary (0) and its streaming standby (1), and obeys commands (server-group.mjs). Runs on
+// Node for the reason of postgres-server.mjs.
 
 import { spawnSync } from "node:child_process";
-import { cpSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { createInterface } from "node:readline";
 import {
   createServerFolder,
   freePort,
@@ -13,9 +11,8 @@ import {
   initializeDatabase,
   PASSWORD,
   POSTGRES_SETTINGS,
-  startServer,
-  waitUntilListening,
 } from "./postgres-programs.mjs";
+import { obeyCommands } from "./server-group.mjs";
 
 const SLOT = "standby";
 const isSynchronous = process.argv[2] === "synchronous";
@@ -43,67 +40,10 @@ const settings = [
   [...common, ...(isSynchronous ? [`synchronous_standby_names=${SLOT}`] : [])],
   [...common, `primary_slot_name=${SLOT}`, "wal_retrieve_retry_interval=100ms"],
 ];
-const servers = [undefined, undefined];
-const COMMANDS = {
-  start: async (index) => {
-    servers[index] = startServer(data[index], ports[index], settings[index]);
-    await waitUntilListening(ports[index]);
-  },
-  // All processes at once, as when the machine fails: the server's own could still send what it has written.
-  kill: async (index) => {
-    signalAll(index, "SIGKILL");
-    await exited(index);
-    rmSync(path.join(data[index], "postmaster.pid"), { force: true });
-  },
-  restart: async (index) => {
-    servers[index].kill("SIGINT");
-    await exited(index);
-    await COMMANDS.start(index);
-  },
-};
-
-await COMMANDS.start(0);
-await COMMANDS.start(1);
-console.log(
-  JSON.stringify(ports.map((port) => `postgres://postgres:${PASSWORD}@127.0.0.1:${port}/postgres`)),
-);
-const lines = createInterface({ input: process.stdin });
-lines.on("line", async (line) => {
-  const [command, index] = line.split(" ");
-  await COMMANDS[command](Number(index));
-  console.log("done");
+await obeyCommands({ folder, data, ports, settings }, () => {
+  const urls = ports.map((port) => `postgres://postgres:${PASSWORD}@127.0.0.1:${port}/postgres`);
+  console.log(JSON.stringify(urls));
 });
-lines.on("close", () => {
-  for (const index of [0, 1]) signalAll(index, "SIGKILL");
-  rmSync(folder, { recursive: true, force: true, maxRetries: 20 });
-  process.exit(0);
-});
-for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => lines.close());
-
-function exited(index) {
-  const server = servers[index];
-  if (server.exitCode !== null || server.signalCode !== null) return Promise.resolve();
-  return new Promise((resolve) => server.once("exit", resolve));
-}
-
-function signalAll(index, signal) {
-  const { pid } = servers[index];
-  for (const one of [pid, ...childrenOf(pid)])
-    try {
-      process.kill(one, signal);
-    } catch {
-      // It has ended.
-    }
-}
-
-function childrenOf(pid) {
-  try {
-    const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8");
-    return children.trim().split(" ").filter(Boolean).map(Number);
-  } catch {
-    return [];
-  }
-}
 
 function listFiles(root) {
   const { stdout } = spawnSync("find", [root], { encoding: "utf8" });

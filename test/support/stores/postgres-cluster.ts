@@ -1,10 +1,8 @@
 // A primary and its streaming standby, which tests kill, restart, cut off and promote.
 
-import { spawn } from "node:child_process";
-import path from "node:path";
-import { createInterface } from "node:readline";
 import { SQL } from "bun";
 import { eventually } from "../eventually.ts";
+import { startServerGroup } from "./server-group.ts";
 
 export const PRIMARY = 0;
 export const STANDBY = 1;
@@ -25,26 +23,15 @@ export interface PostgresCluster {
 export async function startPostgresCluster(
   replication: "synchronous" | "asynchronous",
 ): Promise<PostgresCluster> {
-  const script = path.join(import.meta.dirname, "postgres-cluster.mjs");
-  const child = spawn("node", [script, replication], { stdio: ["pipe", "pipe", "inherit"] });
-  const exited = new Promise((resolve) => child.once("exit", resolve));
-  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
-  const readLine = async (): Promise<string> => {
-    const { value, done } = await lines.next();
-    if (done === true) throw new Error("the PostgreSQL cluster exited");
-    return value;
-  };
-  const urls: readonly string[] = JSON.parse(await readLine());
+  const group = await startServerGroup("postgres-cluster.mjs", [replication]);
+  const urls: readonly string[] = JSON.parse(group.firstLine);
   const [primary = "", standby = ""] = urls;
   await startReplication(primary);
   const hosts = urls.map((url) => new URL(url).host).join(",");
   return {
     url: `${primary.replace(new URL(primary).host, hosts)}?target_session_attrs=read-write`,
     urlOf: (server) => (server === PRIMARY ? primary : standby),
-    run: async (command, server) => {
-      child.stdin.write(`${command} ${server}\n`);
-      await readLine();
-    },
+    run: group.run,
     stopReplication: () =>
       withAdmin(standby, async (admin) => {
         await admin.unsafe("alter system set primary_conninfo = ''");
@@ -56,10 +43,7 @@ export async function startPostgresCluster(
     promoteStandby: async () => {
       await withAdmin(standby, (admin) => admin.unsafe("select pg_promote()"));
     },
-    stop: async () => {
-      child.stdin.end();
-      await exited;
-    },
+    stop: group.stop,
   };
 }
 

@@ -1,4 +1,5 @@
-// The PostgreSQL of the npm package: its programs, and how a server of the tests is created and started.
+// The PostgreSQL of the npm package, or that in the folder POSTERN_TEST_POSTGRES_HOME: its programs, and how a server of the
+// tests is created and started.
 
 import { spawn, spawnSync } from "node:child_process";
 import {
@@ -23,7 +24,7 @@ const UNPRIVILEGED_ID = 65_534;
 const isRoot = process.getuid?.() === 0;
 const identity = isRoot ? { uid: UNPRIVILEGED_ID, gid: UNPRIVILEGED_ID } : {};
 const environment = { PATH: process.env.PATH ?? "", LC_ALL: "C", TZ: "UTC" };
-const home = prepareBinaries();
+const home = process.env.POSTERN_TEST_POSTGRES_HOME ?? prepareBinaries();
 
 export const PASSWORD = "postern";
 
@@ -40,11 +41,9 @@ export const POSTGRES_SETTINGS = [
 /** Space for the databases of a test run. */
 const FREE_BYTES_MIN = 4 * 1_073_741_824;
 
-/** A new folder that the server's user can write to, in memory if there is space. */
-export function createServerFolder() {
-  const folder = mkdtempSync(
-    path.join(hasSpace("/dev/shm") ? "/dev/shm" : tmpdir(), "postern-postgres-"),
-  );
+/** A new folder that the server's user can write to, by default in memory if there is space. */
+export function createServerFolder(parent = hasSpace("/dev/shm") ? "/dev/shm" : tmpdir()) {
+  const folder = mkdtempSync(path.join(parent, "postern-postgres-"));
   giveToServer(folder);
   return folder;
 }

@@ -7,6 +7,7 @@ import { SQL } from "bun";
 import { migrate } from "../../../src/store/migrate.ts";
 import { openPostgres } from "../../../src/store/postgres.ts";
 import { filesUnder } from "../source/source-files.ts";
+import { CITUS_URL, distributedPostgres, dropDistributed } from "./citus.ts";
 
 const START_TIMEOUT_MS = 30_000;
 const ATTEMPTS_MAX = 50;
@@ -23,6 +24,7 @@ export async function testPostgres(): Promise<string> {
 
 /** The URL of a new database with the current schema, copied from a template: four times as fast as migrating. */
 export async function migratedPostgres(): Promise<string> {
+  if (CITUS_URL !== "") return distributedPostgres();
   const url = await serverUrl();
   template ??= findTemplate(url);
   return createDatabase(url, await template);
@@ -30,6 +32,7 @@ export async function migratedPostgres(): Promise<string> {
 
 /** Drops a database, so that the server does not keep the stores of a whole test run. */
 export async function dropPostgres(database: string): Promise<void> {
+  if (CITUS_URL !== "") return dropDistributed(database);
   const name = new URL(database).pathname.slice(1);
   const client = await admin(await serverUrl());
   await client.unsafe(`drop database if exists ${name} with (force)`);

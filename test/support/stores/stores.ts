@@ -7,6 +7,7 @@ import { migrate } from "../../../src/store/migrate.ts";
 import { openPostgres } from "../../../src/store/postgres.ts";
 import { openSqlite } from "../../../src/store/sqlite.ts";
 import { scratchFolder } from "../scratch-folder.ts";
+import { CITUS_URL } from "./citus.ts";
 import { dropPostgres, migratedPostgres, testPostgres } from "./postgres.ts";
 
 export const STORE_KINDS = ["sqlite", "postgres"] as const;
@@ -65,7 +66,7 @@ export async function migratedStoreLocation(kind: StoreKind): Promise<StoreLocat
 export function openStoreAt({ kind, address }: StoreLocation): Db {
   return kind === "sqlite"
     ? openSqlite({ folder: address, lock: false })
-    : openPostgres(address, { poolSize: TEST_POOL_SIZE });
+    : openPostgres(address, { poolSize: TEST_POOL_SIZE, isDistributed: CITUS_URL !== "" });
 }
 
 /** A new data folder with the current schema, copied from a template: much faster than migrating. */
