@@ -45,19 +45,24 @@ const pool = new Uint8Array(POOL_BYTES);
 let poolOffset = POOL_BYTES;
 const idCharacters = Buffer.alloc(RANDOM_BYTES);
 
-let cachedTime = -1;
-let cachedTimeText = "";
+/** The last two characters count the milliseconds of about a second, in which the others stay the same. */
+const LOW_MS = 1_024;
+let cachedHigh = -1;
+let cachedHighText = "";
 
 /** A prefix, ten characters of time and sixteen random ones (80 bits). */
 export function newId(prefix: IdPrefix, now: number): string {
-  if (now !== cachedTime) {
-    cachedTimeText = encodeTime(now);
-    cachedTime = now;
+  const high = Math.floor(now / LOW_MS);
+  if (high !== cachedHigh) {
+    cachedHighText = encodeTime(now).slice(0, -2);
+    cachedHigh = high;
   }
+  const low = now - high * LOW_MS;
   const from = takeRandom(RANDOM_BYTES);
   for (let index = 0; index < RANDOM_BYTES; index++)
     idCharacters[index] = ALPHABET.charCodeAt((pool[from + index] ?? 0) & 31);
-  return `${prefix}_${cachedTimeText}${idCharacters.toString("latin1")}`;
+  const time = cachedHighText + ALPHABET.charAt(low >> 5) + ALPHABET.charAt(low & 31);
+  return `${prefix}_${time}${idCharacters.toString("latin1")}`;
 }
 
 /** An id that sorts after `last`, even in the same millisecond or after the clock stepped back. */

@@ -55,7 +55,7 @@ function planOf(input: PlanInput, adapted: AdaptedFields | undefined): Transport
     adapted,
     labels: labels.dropped,
   });
-  const allDropped = dropped.concat(droppedStore(request, candidate.credential));
+  const allDropped = joined(dropped, droppedStore(request, candidate.credential));
   const listed = allDropped.length === 0 ? undefined : JSON.stringify(allLossPaths(allDropped, []));
   return {
     wire: api,
@@ -128,8 +128,9 @@ function adaptRequest(
   const json =
     messages === undefined ? request.json : { ...request.json, messages: JSON.parse(messages) };
   const settings = adaptSettings(request.api, json, abilitiesOf(candidate.model));
-  const tier = dropsTier(input) ? [TIER_FIELD] : [];
-  const dropped = history.dropped.concat(settings.dropped, tier, adapted?.dropped ?? []);
+  const tier = dropsTier(input) ? [TIER_FIELD] : NOTHING;
+  const adaptedFields = joined(joined(settings.dropped, tier), adapted?.dropped ?? NOTHING);
+  const dropped = joined(history.dropped, adaptedFields);
   if (dropped.length === 0 && settings === UNADAPTED) return { adjustments, dropped };
   return {
     adjustments: {
@@ -160,8 +161,16 @@ function adaptHistory(
     messages: history.messages ?? foreign.messages ?? withoutLabels("messages", json, labels),
     input: foreign.input ?? withoutLabels("input", json, labels),
     contents: foreign.contents,
-    dropped: labels.concat(history.dropped, foreign.dropped),
+    dropped: joined(labels, joined(history.dropped, foreign.dropped)),
   };
+}
+
+const NOTHING: readonly string[] = [];
+
+/** Nearly always nothing is dropped, and `concat` copies also empty lists. */
+function joined(one: readonly string[], other: readonly string[]): readonly string[] {
+  if (one.length === 0) return other;
+  return other.length === 0 ? one : one.concat(other);
 }
 
 /** The list as JSON text, if labels were removed in it. */

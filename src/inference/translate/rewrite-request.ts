@@ -159,5 +159,5 @@ function setPseudonym(
     if (metadata["user_id"] !== undefined) return;
     changes["metadata"] = JSON.stringify({ ...metadata, user_id: pseudonym() });
   } else if (json["user"] === undefined && json["safety_identifier"] === undefined)
-    changes[field] = JSON.stringify(pseudonym());
+    changes[field] = quoted(pseudonym());
 }

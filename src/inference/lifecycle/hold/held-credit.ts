@@ -104,7 +104,9 @@ export function createHeldCredit(waitMs = WAIT_MAX_MS): HeldCredit {
       else waiters.push(waiter);
       return promise;
     },
-    release: (accountId) => void run(accountId),
+    release: (accountId) => {
+      if (accounts.has(accountId)) void run(accountId);
+    },
   };
 }
 
