@@ -636,8 +636,8 @@ const SETTLEMENTS: readonly Mutation[] = [
     [
       [
         "sweeps the holds of a live process",
-        "process.epoch > hold.epoch",
-        "process.epoch >= hold.epoch",
+        "found.epoch > owner.epoch",
+        "found.epoch >= owner.epoch",
       ],
       [
         "releases the keys of a process that wrote a heartbeat since",
