@@ -125,11 +125,6 @@ const TESTED_ELSEWHERE: readonly Exemption[] = [
     tests: ["test/scim/scim.test.ts"],
   },
   {
-    reason: "batches and files",
-    matches: ({ tag }) => tag === "Batches" || tag === "Files",
-    tests: ["test/batches/batches.test.ts", "test/batches/files.test.ts"],
-  },
-  {
     reason: "claims and sign-in",
     matches: ({ kind, dialect, path }) =>
       dialect === "oauth" || /page|form/.test(kind) || /^\/(claim|signin|signout|auth)/.test(path),

@@ -7,7 +7,7 @@ import { ownKeyOnly } from "../batch-retention.ts";
 import { idCursor, idPageFields, idPageLimit, toIdPage } from "../id-page.ts";
 import { getFile } from "./file-content.ts";
 import { FILE_PURPOSES, listFiles, type StoredFile } from "./file-rows.ts";
-import type { Files } from "./files.ts";
+import { type Files, UPLOAD_MAX_BYTES } from "./files.ts";
 
 const DOC = { tag: "Files", dialect: "openai" } as const;
 const ID_EXAMPLE = "file_01kvf2q8xn3m5r7t9w1y4z6b8d";
@@ -63,9 +63,6 @@ export function fileRoutes(files: Files): readonly Route[] {
     deleteRoute(files),
   ];
 }
-
-/** Of the file and its form. */
-const UPLOAD_MAX_BYTES = 101 * 1_048_576;
 
 const Upload = z
   .object({

@@ -24,6 +24,8 @@ import {
 import { readUpload, type UploadForm } from "./read-upload.ts";
 
 const FILE_MAX_BYTES = 100 * 1_048_576;
+/** Of the file and its form. */
+export const UPLOAD_MAX_BYTES = FILE_MAX_BYTES + 1_048_576;
 const ACCOUNT_BYTES_MAX = 1_073_741_824;
 const ACCOUNT_FILES_MAX = 500;
 const UPLOADS_PER_ACCOUNT_MAX = 4;
@@ -89,6 +91,7 @@ async function upload({ db, kek }: FilesDeps, act: Act, request: Request): Promi
   const { accountId, now } = act;
   const { body } = request;
   if (body === null) throw invalid("file", "`file` is required: the content of the file.");
+  if (Number(request.headers.get("content-length")) > UPLOAD_MAX_BYTES) throw tooLarge();
   await rejectOverQuota(db, accountId);
   const id = newId("file", now);
   const dataKey = createDataKey(kek, { id, accountId });
