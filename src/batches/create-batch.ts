@@ -15,6 +15,7 @@ import type { ItemEstimate } from "../inference/lifecycle/estimate-item.ts";
 import { ceilCredits } from "../inference/lifecycle/hold/hold-faults.ts";
 import { type BatchHoldOutcome, holdBatch } from "../ledger/batch-holds.ts";
 import type { Db, Reader, Tx } from "../store/db.ts";
+import { readCallLabels } from "../usage/session-labels.ts";
 import { takeBatchShares } from "./at-provider/provider-batch-rows.ts";
 import { createDataKey, openSealer, type Sealer } from "./batch-encryption.ts";
 import {
@@ -96,6 +97,7 @@ export async function prepareBatch(
   const { caller, form, endpoint, metadata, inputFileId } = request;
   const { accountId, keyId } = caller;
   if (caller.policy?.sessionLimitUsd !== undefined) throw sessionLimitFault();
+  readCallLabels(request.headers);
   await deps.rejectIfFrozen(accountId);
   const { bytes: used } = await rejectOverQuota(db, accountId);
   const bytesLeft = ACCOUNT_BYTES_MAX - used;

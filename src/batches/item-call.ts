@@ -9,7 +9,7 @@ import type { CallInput } from "../inference/lifecycle/call.ts";
 import { readForwardedHeaders } from "../inference/request/forwarded-headers.ts";
 import type { Api } from "../inference/request/parse-request.ts";
 import { LABELS_HEADER } from "../usage/labels.ts";
-import { readCallLabels } from "../usage/session-labels.ts";
+import { readCallLabels, withBatchLabel } from "../usage/session-labels.ts";
 
 export const BATCH_ENDPOINTS = [
   "/v1/chat/completions",
@@ -65,6 +65,7 @@ export interface ItemCall {
 export function itemInput({ endpoint, headers: kept, batchItem, ...call }: ItemCall): CallInput {
   const api = apiOf(endpoint);
   const headers = new Headers(kept);
+  const { labels } = readCallLabels(headers);
   return {
     ...call,
     api,
@@ -72,7 +73,7 @@ export function itemInput({ endpoint, headers: kept, batchItem, ...call }: ItemC
     forwardedHeaders: readForwardedHeaders(headers, API_TRAITS[api].forwardsHeaders),
     // No caller waits, so none can leave.
     signal: new AbortController().signal,
-    labels: readCallLabels(headers).labels,
+    labels: batchItem === undefined ? labels : withBatchLabel(labels, batchItem.holdId),
     session: undefined,
     idempotent: undefined,
     ...(batchItem === undefined ? {} : { batchItem }),

@@ -2,7 +2,7 @@
 
 import { usdText } from "../base/money/money.ts";
 import { type CsvColumn, writeCsv } from "../base/text/csv-writer.ts";
-import { labelValue, SESSION_LABELS } from "./session-labels.ts";
+import { labelValue, NAMED_LABELS } from "./session-labels.ts";
 import type { Grouping, UsageSum } from "./usage-stats.ts";
 import type { UsageRecord } from "./usage.ts";
 
@@ -28,7 +28,7 @@ const COLUMNS: readonly CsvColumn<UsageRecord>[] = [
   ["latency_ms", (record) => record.latencyMs],
   ["first_token_ms", (record) => record.firstTokenMs ?? ""],
   ["labels", (record) => record.labels.join(" ")],
-  ...SESSION_LABELS.map((name): CsvColumn<UsageRecord> => [
+  ...NAMED_LABELS.map((name): CsvColumn<UsageRecord> => [
     name,
     ({ labels }) => labelValue(labels, name) ?? "",
   ]),

@@ -1,11 +1,14 @@
-// The session and the agent of a call, from headers of agents or of the caller. They become labels of the usage record.
+// The session, the agent and the batch of a call. They become labels of the usage record: those of sessions come from headers of
+// agents or of the caller, that of a batch from the gateway alone.
 
 import { invalid } from "../base/fault.ts";
 import { LABELS_HEADER, parseLabels } from "./labels.ts";
 
+const SESSION_LABELS = ["session", "agent", "parent_agent"] as const;
+type SessionLabel = (typeof SESSION_LABELS)[number];
 /** The names of the labels, which are also names of filters and groupings. */
-export const SESSION_LABELS = ["session", "agent", "parent_agent"] as const;
-export type SessionLabel = (typeof SESSION_LABELS)[number];
+export const NAMED_LABELS = [...SESSION_LABELS, "batch"] as const;
+export type NamedLabel = (typeof NAMED_LABELS)[number];
 
 export const SESSION_HEADERS: Readonly<Record<SessionLabel, string>> = {
   session: "x-postern-session",
@@ -33,6 +36,7 @@ export interface CallLabels {
 /** Throws for invalid headers of this gateway. Those of agents are ignored if they are invalid. */
 export function readCallLabels(headers: Headers): CallLabels {
   const own = parseLabels(headers.get(LABELS_HEADER));
+  if (labelValue(own, "batch") !== undefined) throw batchLabelFault();
   const ids = new Map<SessionLabel, string>();
   for (const name of SESSION_LABELS) {
     const id = explicitId(name, own, headers) ?? clientId(name, headers);
@@ -43,7 +47,7 @@ export function readCallLabels(headers: Headers): CallLabels {
   // Codex names the session itself as the main agent.
   for (const name of ["agent", "parent_agent"] as const)
     if (ids.get(name) === sessionId) ids.delete(name);
-  const others = own.filter((label) => !isSessionLabel(label));
+  const others = own.filter((label) => namedLabelOf(label) === undefined);
   return { labels: [...others, ...Array.from(ids, toLabel)].sort(), sessionId };
 }
 
@@ -79,17 +83,25 @@ function toLabel([name, id]: readonly [SessionLabel, string]): string {
   return `${name}=${id}`;
 }
 
-function isSessionLabel(label: string): boolean {
-  return sessionLabelOf(label) !== undefined;
+/** The labels of a request of a batch. */
+export function withBatchLabel(labels: readonly string[], batchId: string): readonly string[] {
+  return [...labels, `batch=${batchId}`].sort();
+}
+
+function batchLabelFault(): Error {
+  return invalid(
+    LABELS_HEADER,
+    `The header \`${LABELS_HEADER}\` has the label \`batch\`, which only the gateway sets, for the requests of POST /v1/batches. Use another name.`,
+  );
 }
 
 /** Undefined for a label that the caller chose. */
-export function sessionLabelOf(label: string): SessionLabel | undefined {
-  return SESSION_LABELS.find((name) => label.startsWith(`${name}=`));
+export function namedLabelOf(label: string): NamedLabel | undefined {
+  return NAMED_LABELS.find((name) => label.startsWith(`${name}=`));
 }
 
 /** The value of a label of a record; undefined if it has none. */
-export function labelValue(labels: readonly string[], name: SessionLabel): string | undefined {
+export function labelValue(labels: readonly string[], name: NamedLabel): string | undefined {
   const prefix = `${name}=`;
   return labels.find((label) => label.startsWith(prefix))?.slice(prefix.length);
 }

@@ -4,21 +4,12 @@ import { minIdAt } from "../base/id.ts";
 import type { Nano } from "../base/money/money.ts";
 import { MINUTE_MS } from "../base/time.ts";
 import type { Value } from "../store/db.ts";
-import { SESSION_LABELS, type SessionLabel, sessionLabelOf } from "./session-labels.ts";
+import { NAMED_LABELS, type NamedLabel, namedLabelOf } from "./session-labels.ts";
 import type { IdRange } from "./usage-of-account.ts";
 import type { Outcome, UsageApi } from "./usage.ts";
 
 /** What usage is grouped by, besides time. */
-export const DIMENSIONS = [
-  "model",
-  "key",
-  "provider",
-  "api",
-  "label",
-  "session",
-  "agent",
-  "parent_agent",
-] as const;
+export const DIMENSIONS = ["model", "key", "provider", "api", "label", ...NAMED_LABELS] as const;
 export type Dimension = (typeof DIMENSIONS)[number];
 
 export interface UsageFilter {
@@ -33,23 +24,25 @@ export interface UsageFilter {
   readonly session?: string | undefined;
   readonly agent?: string | undefined;
   readonly parentAgent?: string | undefined;
+  readonly batch?: string | undefined;
 }
 
 /** The dimensions that are labels, of which a call can have several. */
-export type LabelDimension = "label" | SessionLabel;
+export type LabelDimension = "label" | NamedLabel;
 
 export function isLabelDimension(dimension: string | undefined): dimension is LabelDimension {
-  return dimension === "label" || SESSION_LABELS.some((name) => name === dimension);
+  return dimension === "label" || NAMED_LABELS.some((name) => name === dimension);
 }
 
-/** The label of the caller, or the session, agent or parent agent, that a label belongs to. */
+/** The label of the caller, or the session, agent, parent agent or batch, that a label belongs to. */
 export function labelDimensionOf(label: string): LabelDimension {
-  return sessionLabelOf(label) ?? "label";
+  return namedLabelOf(label) ?? "label";
 }
 
 /** `name=value` for each filter by a label. */
-export function labelsOfFilter({ label, session, agent, parentAgent }: UsageFilter): string[] {
-  const ids = Object.entries({ session, agent, parent_agent: parentAgent });
+export function labelsOfFilter(filter: UsageFilter): string[] {
+  const { label, session, agent, parentAgent, batch } = filter;
+  const ids = Object.entries({ session, agent, parent_agent: parentAgent, batch });
   return [
     ...(label === undefined ? [] : [label]),
     ...ids.flatMap(([name, id]) => (id === undefined ? [] : [`${name}=${id}`])),

@@ -68,7 +68,7 @@ export const UsageRecordSchema = z
     first_token_ms: z.int().nullable(),
     labels: z.record(z.string(), z.string()).meta({
       description:
-        "The labels of the header `x-postern-labels`, and the `session`, `agent` and `parent_agent` that the headers of an agent name.",
+        "The labels of the header `x-postern-labels`, the `session`, `agent` and `parent_agent` that the headers of an agent name, and the `batch` that the call is a request of.",
     }),
     dropped: z.array(z.string()).meta({
       description: "What a translation could not express, as in the header `x-postern-dropped`.",
@@ -170,6 +170,7 @@ const SumRecord = z
     session: z.string().optional(),
     agent: z.string().optional(),
     parent_agent: z.string().optional(),
+    batch: z.string().optional(),
     ...SUM_FIELDS,
   })
   .meta({ id: "UsageSum" });

@@ -53,6 +53,7 @@ const FilterQuery = {
   session: IdQuery.meta({ description: "Only calls of this session." }),
   agent: IdQuery.meta({ description: "Only calls of this agent." }),
   parent_agent: IdQuery.meta({ description: "Only calls of agents that this agent started." }),
+  batch: IdQuery.meta({ description: "Only requests of this batch." }),
 };
 
 export function usageRoutes({ db }: { readonly db: Db }): readonly Route[] {
@@ -156,7 +157,7 @@ function summaryRoute(db: Db): Route {
     scope: "usage:read",
     tag: "Usage",
     summary: "Summarize usage by time, model, key, provider, API, label or session",
-    description: `Returns up to \`limit\` groups per page (default: ${GROUPS_MAX}), with the totals of the period and of the one before it. With \`accept: text/csv\`, returns the groups as CSV; the header \`x-next-cursor\` is the cursor of the next page. A call with several labels counts in each of them, so sums can be filtered by one of \`label\`, \`session\`, \`agent\` and \`parent_agent\`.`,
+    description: `Returns up to \`limit\` groups per page (default: ${GROUPS_MAX}), with the totals of the period and of the one before it. With \`accept: text/csv\`, returns the groups as CSV; the header \`x-next-cursor\` is the cursor of the next page. A call with several labels counts in each of them, so sums can be filtered by one of \`label\`, \`session\`, \`agent\`, \`parent_agent\` and \`batch\`.`,
     dialect: "openai",
     query: z.strictObject({
       ...FilterQuery,
@@ -255,6 +256,7 @@ function parseFilter(query: FilterInput): UsageFilter {
     session: query.session,
     agent: query.agent,
     parentAgent: query.parent_agent,
+    batch: query.batch,
   };
 }
 

@@ -3,6 +3,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { chatRequest, chatRequests, createBatch, waitForEnd } from "../batches/batch-harness.ts";
 import { type PageResponse, type TestUser, textOf, visitPage } from "../billing/console-user.ts";
+import { bodyOf } from "../inference/support/harness.ts";
+import { call } from "../responses/harness.ts";
 import { type ConsoleFixture, createConsoleFixture } from "./console-fixture.ts";
 
 describe("the page of batches", () => {
@@ -34,6 +36,17 @@ describe("the page of batches", () => {
       `attachment; filename="${String(id)}.jsonl"`,
     );
     expect(results.text.trim().split("\n").length).toBe(3);
+    const logs = `/console/${account.id}/logs?batch=${String(id)}`;
+    expect((await open(owner)).text).toContain(`href="${logs}"`);
+    await call(gateway, account, "POST /v1/chat/completions", { body: bodyOf("chat", "alone") });
+    const calls = (query: string): Promise<PageResponse> =>
+      visitPage(gateway, `/console/${account.id}/logs.csv${query}`, owner);
+    const rowsOf = async (query: string): Promise<number> =>
+      (await calls(query)).text.trim().split("\r\n").length - 1;
+    expect([await rowsOf(""), await rowsOf(`?batch=${String(id)}`)]).toEqual([4, 3]);
+    const usage = await visitPage(gateway, `/console/${account.id}/usage?by=batch`, owner);
+    expect(textOf(usage)).toContain("Spend by batch");
+    expect(textOf(usage)).toContain(String(id));
     expect((await open(otherOwner, `/${String(id)}/results`)).status).toBe(404);
     expect((await open(developer, `/${String(id)}/results`)).status).toBe(403);
     expect((await open(owner, "/batch_none/results")).status).toBe(404);

@@ -64,6 +64,8 @@ describe("session headers", () => {
       { "x-postern-agent": "a,b" },
       { "x-postern-labels": "session=a/b" },
       { "x-postern-session": "a", "x-postern-labels": "session=b" },
+      // Only the gateway says which batch a call belongs to.
+      { "x-postern-labels": "batch=batch_01kvf2q8xn3m5r7t9w1y4z6b8d" },
     ])
       expect(() => labelsOf(headers)).toThrow();
   });
@@ -135,8 +137,8 @@ describe.each(STORE_KINDS)("usage by session on %s", (store) => {
     const { key } = account;
     const headers = { accept: "text/csv" };
     const csv = (await call(gateway, "GET /v1/usage?agent=a2", { key, headers })).text;
-    expect(csv.split("\r\n")[0]).toEndWith(",labels,session,agent,parent_agent");
-    expect(csv.split("\r\n")[1]).toEndWith(",s1,a2,a1");
+    expect(csv.split("\r\n")[0]).toEndWith(",labels,session,agent,parent_agent,batch");
+    expect(csv.split("\r\n")[1]).toEndWith(",s1,a2,a1,");
     const sums = await call(gateway, "GET /v1/usage/summary?group_by=session", { key, headers });
     expect(sums.text.split("\r\n")[0]).toStartWith("session,calls,");
   });

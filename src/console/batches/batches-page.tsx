@@ -58,7 +58,12 @@ export function batchesPage(props: BatchesPageProps): PageLayout {
               </p>
             </EmptyState>
           ) : (
-            <BatchTable batches={batches} path={path} canCancel={canCancel} />
+            <BatchTable
+              batches={batches}
+              path={path}
+              logs={workspacePath(workspace.accountId, "/logs")}
+              canCancel={canCancel}
+            />
           )}
           <OlderLink path={path} query={{}} cursor={next} />
         </Card>
@@ -70,10 +75,11 @@ export function batchesPage(props: BatchesPageProps): PageLayout {
 interface BatchTableProps {
   readonly batches: readonly Batch[];
   readonly path: string;
+  readonly logs: string;
   readonly canCancel: boolean;
 }
 
-function BatchTable({ batches, path, canCancel }: BatchTableProps): Child {
+function BatchTable({ batches, path, logs, canCancel }: BatchTableProps): Child {
   const costs = formatCosts(batches.map(({ cost }) => cost));
   return (
     <Table
@@ -89,7 +95,9 @@ function BatchTable({ batches, path, canCancel }: BatchTableProps): Child {
         { name: "Actions" },
       ]}
       rows={batches.map((batch, index) => [
-        <span class="name">{batch.id}</span>,
+        <a class="name" href={withQuery(logs, { batch: batch.id })}>
+          {batch.id}
+        </a>,
         <StatusTag status={batch.status} />,
         <RelativeTime at={batch.createdAt} />,
         batch.provider ?? "Gateway",
@@ -106,7 +114,7 @@ function BatchAction({
   batch: { id, status, endedAt },
   path,
   canCancel,
-}: Omit<BatchTableProps, "batches"> & { readonly batch: Batch }): Child {
+}: Omit<BatchTableProps, "batches" | "logs"> & { readonly batch: Batch }): Child {
   if (endedAt !== null)
     return (
       <a class="button secondary" href={`${path}/${id}/results`}>

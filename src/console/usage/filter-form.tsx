@@ -162,6 +162,7 @@ function MoreFilters({
         )}
         <TextField name="session" label="Session" value={query.session} />
         <TextField name="agent" label="Agent" value={query.agent} />
+        <TextField name="batch" label="Batch" value={query.batch} />
         {query.parent_agent === undefined ? null : (
           <TextField name="parent_agent" label="Parent agent" value={query.parent_agent} />
         )}
@@ -202,6 +203,7 @@ const MORE_NAMES = [
   "session",
   "agent",
   "parent_agent",
+  "batch",
   "status",
   "request",
   "min_cost",

@@ -45,6 +45,7 @@ const DIMENSION_NAMES: Readonly<Record<Dimension, string>> = {
   session: "Session",
   agent: "Agent",
   parent_agent: "Parent agent",
+  batch: "Batch",
 };
 const GROUPS_SHOWN_MAX = 200;
 
@@ -138,6 +139,7 @@ const NO_LABELS = {
   session: undefined,
   agent: undefined,
   parent_agent: undefined,
+  batch: undefined,
 };
 const NO_GROUPS = { by: undefined, unit: undefined };
 

@@ -46,6 +46,7 @@ export const UsageQuery = z.object({
   session: Text,
   agent: Text,
   parent_agent: Text,
+  batch: Text,
 });
 export type UsageQuery = z.infer<typeof UsageQuery>;
 
@@ -125,14 +126,19 @@ function dayStart(date: string, timeZone: string): number {
 }
 
 export function filterOf(query: UsageQuery, { from, to }: Period): UsageFilter {
-  const { model, key, provider, api, label, session, agent, parent_agent: parentAgent } = query;
-  return { from, to, model, keyId: key, provider, api, label, session, agent, parentAgent };
+  const { model, key, provider, api, ...labels } = query;
+  return { from, to, model, keyId: key, provider, api, ...labelFilters(labels) };
+}
+
+type LabelQuery = Pick<UsageQuery, "label" | "session" | "agent" | "parent_agent" | "batch">;
+
+function labelFilters({ label, session, agent, parent_agent: parentAgent, batch }: LabelQuery) {
+  return { label, session, agent, parentAgent, batch };
 }
 
 /** Sums by a label cannot be filtered by another one: then they are by model. */
 export function dimensionOf({ by = "model", ...query }: UsageQuery): Dimension {
-  const { label, session, agent, parent_agent: parentAgent } = query;
-  const labels = labelsOfFilter({ label, session, agent, parentAgent });
+  const labels = labelsOfFilter(labelFilters(query));
   const isOther = labels.some((one) => labelDimensionOf(one) !== by);
   return isLabelDimension(by) && isOther ? "model" : by;
 }

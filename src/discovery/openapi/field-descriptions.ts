@@ -213,6 +213,7 @@ const DESCRIPTIONS_BY_NAME: Readonly<Record<string, string>> = {
   authorization_servers: "Where tokens for this resource come from.",
   balance: "The prepaid credit.",
   base_instructions: "Instructions that Codex sends with the model.",
+  batch: "The batch of the calls, if grouped by it.",
   bearer_methods_supported: "Where a token is accepted.",
   body: "The body.",
   bought_this_month_usd: "What was bought in this UTC calendar month.",

@@ -5,7 +5,7 @@ import { invalid } from "../../base/fault.ts";
 import { toNano } from "../../base/money/money.ts";
 import { DAY_MS, HOUR_MS } from "../../base/time.ts";
 import { type Reader, type Row, text, integer, integerOrNull } from "../../store/db.ts";
-import { labelValue, SESSION_LABELS, type SessionLabel } from "../session-labels.ts";
+import { labelValue, NAMED_LABELS, type NamedLabel } from "../session-labels.ts";
 import { bucketOf, type LocalDays, localDaysOf, type TimeBuckets } from "../time-buckets.ts";
 import {
   type Condition,
@@ -73,10 +73,11 @@ const DIMENSION_COLUMNS: Readonly<Record<Dimension, string>> = {
   session: idColumn("session"),
   agent: idColumn("agent"),
   parent_agent: idColumn("parent_agent"),
+  batch: idColumn("batch"),
 };
 
 /** The label without its name. */
-function idColumn(name: SessionLabel): string {
+function idColumn(name: NamedLabel): string {
   return `substr(label, ${name.length + 2})`;
 }
 
@@ -122,7 +123,7 @@ function rejectSeveralLabels(filter: UsageFilter, { dimension }: SumGrouping): v
   if (labels.length > 1)
     throw invalid(
       "label",
-      "Send only one of `label`, `session`, `agent` and `parent_agent`: sums are kept for each label alone.",
+      "Send only one of `label`, `session`, `agent`, `parent_agent` and `batch`: sums are kept for each label alone.",
     );
   if (!isLabelDimension(dimension) || labelDimensionOf(first) === dimension) return;
   throw invalid(
@@ -302,11 +303,11 @@ function labelCondition({ filter, grouping }: Pick<SumQuery, "filter" | "groupin
   const { dimension } = grouping;
   if (!isLabelDimension(dimension)) return { sql: "label = ''", values: [] };
   if (dimension !== "label") return { sql: isNamed(dimension), values: [] };
-  const others = SESSION_LABELS.map((name) => ` and not ${isNamed(name)}`).join("");
+  const others = NAMED_LABELS.map((name) => ` and not ${isNamed(name)}`).join("");
   return { sql: `label <> ''${others}`, values: [] };
 }
 
-function isNamed(name: SessionLabel): string {
+function isNamed(name: NamedLabel): string {
   return `substr(label, 1, ${name.length + 1}) = '${name}='`;
 }
 
@@ -375,6 +376,7 @@ function addDeltas(
       session: labelValue([key.label], "session") ?? "",
       agent: labelValue([key.label], "agent") ?? "",
       parent_agent: labelValue([key.label], "parent_agent") ?? "",
+      batch: labelValue([key.label], "batch") ?? "",
     };
     const group = grouping.dimension === undefined ? "" : groups[grouping.dimension];
     addSlice(slices, query, { at: key.at, group }, delta);
