@@ -1,7 +1,7 @@
 // Facts about models besides their price: limits, abilities and wires. The tables in `tables/` are lists of rules; all rules
 // that match a model apply in order, the later ones winning. A limit that no rule states stays null.
 
-import type { FeeMeter, ModelKind, RelayedApi } from "@postern/wires";
+import type { FeeMeter, ModelKind, RelayedApi, TokenMeter } from "@postern/wires";
 import type { Decimal, FeePrices, Pricing, TokenPrices } from "./price-card.ts";
 
 export type Wire = "chat" | "responses" | "messages" | "gemini" | "converse" | RelayedApi;
@@ -44,6 +44,7 @@ export interface PriceRule extends Sourced {
   readonly tokens?: TokenPrices;
   readonly fees?: FeePrices;
   readonly oncePerCall?: readonly FeeMeter[];
+  readonly notCheaperInBatches?: readonly TokenMeter[];
   readonly requestFees?: Readonly<Record<string, Decimal>>;
   /** The price of a cache write as a multiple of the input price. */
   readonly cacheWrite5m?: Decimal;

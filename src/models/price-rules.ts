@@ -33,6 +33,7 @@ function applyRule(rule: PriceRule, card: PriceCard): PriceCard {
     speeds: { ...card.speeds, ...ratiosOf(rule.speeds) },
     regions: { ...card.regions, ...ratiosOf(rule.regions) },
     oncePerCall: [...card.oncePerCall, ...(rule.oncePerCall ?? [])],
+    notCheaperInBatches: rule.notCheaperInBatches ?? card.notCheaperInBatches,
     requestFees: {
       ...card.requestFees,
       ...Object.fromEntries(

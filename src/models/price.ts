@@ -37,6 +37,8 @@ export interface PriceCard {
   readonly regions: Readonly<Record<string, Ratio>>;
   /** Fees charged once per call, no matter how many uses the reply counts. */
   readonly oncePerCall: readonly FeeMeter[];
+  /** Meters that a batch of the provider does not make cheaper. */
+  readonly notCheaperInBatches?: readonly TokenMeter[] | undefined;
   /** The request fee by the search size, which is reported as the service tier; without a size the `request` rate. */
   readonly requestFees: Readonly<Record<string, Pico>>;
   /** Of an image, by its size and quality. `image_generation` is the highest of them: what is not listed costs it. */
@@ -193,6 +195,7 @@ function pricePart(part: UsagePart, lines: PriceLine[], missingPrices: Set<strin
   const { usage, card } = part;
   const rates = ratesFor(card, averagePromptTokens(usage));
   const multiplier = factorOf(usage, card, missingPrices);
+  const listed = usage.serviceTier === BATCH_TIER ? card.notCheaperInBatches : undefined;
   let sum: Ratio = { num: 0n, den: 1n };
   for (const meter of isEmpty(usage.fees) ? TOKEN_METERS : ALL_METERS) {
     const count = countOf(meter, usage, card);
@@ -203,7 +206,8 @@ function pricePart(part: UsagePart, lines: PriceLine[], missingPrices: Set<strin
         ? { unitPrice: requestFee(card, rates, usage.serviceTier), isEstimated: false }
         : feeOf(card, rates, meter, usage.imageClass);
     if (isEstimated) missingPrices.add(meter);
-    const factor = isFee ? ONE : multiplier;
+    const isListed = isFee || listed?.some((one) => one === meter) === true;
+    const factor = isListed ? ONE : multiplier;
     const exact = product(count, unitPrice, factor);
     sum = add(sum, exact);
     const line = { meter, count, unitPrice, multiplier: factor, pico: ceilOf(exact) };

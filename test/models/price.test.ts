@@ -201,6 +201,14 @@ describe("price", () => {
     ).toBe(55_000_000n);
   });
 
+  test("halves what Google bills in a batch, except tokens that it read from its cache", () => {
+    const tokens = { input: 1_000_000, cache_read: 1_000_000, output: 1_000_000 };
+    const at = card("google/gemini-2.5-flash");
+    expect(price(usage(tokens), at).cost).toBe(2_830_000_000n);
+    const batch = price(usage(tokens, { serviceTier: "batch" }), at);
+    expect(batch.cost).toBe(150_000_000n + 30_000_000n + 1_250_000_000n);
+  });
+
   test("bills an unknown service tier at list price and reports it", () => {
     expect(
       price(usage({ input: 1 }, { serviceTier: "turbo" }), card("openai/gpt-5")).missingPrices,

@@ -60,6 +60,8 @@ export const GOOGLE_PRICE_RULES: readonly PriceRule[] = [
     providers: GOOGLE_HOSTS,
     match: /^gemini/,
     serviceTiers: { batch: "0.5", flex: "0.5" },
+    // "Cached tokens are priced the same as for non-batch API traffic": ai.google.dev/gemini-api/docs/batch-api, read 2026-11-29.
+    notCheaperInBatches: ["cache_read", "cache_read_audio"],
     // Tools of other APIs, which the translation refuses, or drops if the caller allows it.
     fees: { code_execution: "0", web_fetch: "0", web_search: "0.035" },
     source: PRICING_URL,

@@ -155,6 +155,21 @@ export const OPEN_PRICE_RULES = priceRules(
       source: "https://console.groq.com/docs/service-tiers",
       checked: null,
     },
+    {
+      providers: ["mistral"],
+      match: /^(?:open-)?(?:mi[sx]tral|ministral|magistral|codestral|devstral|pixtral)/,
+      serviceTiers: { batch: "0.5" },
+      source: "https://mistral.ai/pricing/api",
+      checked: null,
+    },
+    // Batches of its other models cost the list price.
+    {
+      providers: ["together"],
+      match: /^meta-llama\/Llama-3\.3-70B-Instruct-Turbo$/,
+      serviceTiers: { batch: "0.5" },
+      source: "https://docs.together.ai/docs/inference/batch/overview",
+      checked: "2026-11-29",
+    },
     // Bedrock's replies name the tier that answered.
     {
       providers: ["bedrock"],
