@@ -31,6 +31,8 @@ export interface ServerOptions {
   /** Higher for tests that disconnect many clients. */
   readonly abandonedCallsPerMinute?: number | undefined;
   readonly creditWaitMs?: number | undefined;
+  /** How often a batch at a provider is looked at; shorter for tests. */
+  readonly batchPollMs?: number | undefined;
   /** For durations, which do not follow the wall clock. */
   readonly monotonicNow?: (() => number) | undefined;
   /** The name servers of the system if absent. */

@@ -6,7 +6,7 @@ import type { JobRun } from "../base/job-run.ts";
 import type { Log } from "../base/log.ts";
 import { createTxtResolver } from "../base/network/dns-txt.ts";
 import { resolveHost } from "../base/network/public-endpoint.ts";
-import { HOUR_MS } from "../base/time.ts";
+import { HOUR_MS, SECOND_MS } from "../base/time.ts";
 import { deriveBatchKek } from "../batches/batch-encryption.ts";
 import { type BatchRunner, createBatchRunner } from "../batches/batch-runner.ts";
 import { type Batches, createBatches } from "../batches/batches.ts";
@@ -329,7 +329,7 @@ interface BatchContext {
 
 function createBatchServices(
   config: Config,
-  { log, now }: ServerOptions,
+  { log, now, batchPollMs = SECOND_MS }: ServerOptions,
   { core: { db, master, epoch }, modelCalls: { inference }, overload }: BatchContext,
 ): { readonly batches: Batches; readonly batchRunner: BatchRunner; readonly files: Files } {
   const kek = deriveBatchKek(master);
@@ -346,6 +346,7 @@ function createBatchServices(
     findKey: (keyId, at) => findLiveKey(db, keyId, at),
     isFrozen: async (accountId) => (await findFreeze(db, accountId)) !== undefined,
     target: { parse, route, plan, respond, lease: hold.lease },
+    pollMinMs: batchPollMs,
     onNoBatches: (provider) => withoutBatches.add(provider),
     isBusy: () => overload !== "off" && overload.isBusy(),
   });
@@ -354,7 +355,7 @@ function createBatchServices(
     kek,
     now,
     expandPreset: (input) => expandPreset(find, input),
-    estimateItem: (input) => estimateBatchItem({ parse, route }, input),
+    estimateItem: (input) => estimateBatchItem({ parse, route, plan, lease: hold.lease }, input),
     hasNoBatches: (provider) => withoutBatches.has(provider),
     rejectIfFrozen: (accountId) => rejectIfFrozen(inference.countTokens, accountId),
     paymentOptions: paymentOptions(config),

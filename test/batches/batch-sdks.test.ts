@@ -8,7 +8,7 @@ import { call, fundedAccount, openGateway } from "../responses/harness.ts";
 import { eventually } from "../support/eventually.ts";
 import type { Gateway, TestAccount } from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
-import { chatRequest } from "./batch-harness.ts";
+import { chatRequest, openaiRequests, setBatchFaults } from "./batch-harness.ts";
 
 // The first test starts PostgreSQL.
 
@@ -22,60 +22,92 @@ for (const store of STORE_KINDS) {
     });
     afterAll(() => gateway.stop());
 
-    const openai = (): OpenAI =>
-      new OpenAI({ apiKey: account.key, baseURL: `${gateway.url}/v1`, maxRetries: 0 });
+    const openai = async (): Promise<OpenAI> => {
+      const { key: apiKey } = await fundedAccount(gateway);
+      return new OpenAI({ apiKey, baseURL: `${gateway.url}/v1`, maxRetries: 0 });
+    };
 
-    test("openai: upload, create, retrieve, list, content, delete", async () => {
-      const client = openai();
-      const lines = ["first", "second"].map((id) =>
-        JSON.stringify({
-          ...chatRequest(id, "Grüße"),
-          method: "POST",
-          url: "/v1/chat/completions",
-        }),
+    for (const [model, processing] of [
+      ["sim/echo", "gateway"],
+      ["openai/gpt-5-mini", "provider"],
+    ] as const)
+      test(`openai: upload, create, retrieve, list, content, delete (by the ${processing})`, async () => {
+        const client = await openai();
+        const lines = ["first", "second"].map((id) =>
+          JSON.stringify({
+            ...chatRequest(id, "Grüße", { model }),
+            method: "POST",
+            url: "/v1/chat/completions",
+          }),
+        );
+        // Longer than one part of the store.
+        const padding = " ".repeat(1_500_000);
+        const content = `${lines.join(`${padding}\n`)}\n`;
+        const file = await client.files.create({
+          file: await toFile(Buffer.from(content), "requests.jsonl"),
+          purpose: "batch",
+        });
+        expect(file).toMatchObject({
+          filename: "requests.jsonl",
+          purpose: "batch",
+          bytes: Buffer.byteLength(content),
+        });
+        expect(await (await client.files.content(file.id)).text()).toBe(content);
+        expect((await client.files.retrieve(file.id)).id).toBe(file.id);
+        const batch = await client.batches.create({
+          input_file_id: file.id,
+          endpoint: "/v1/chat/completions",
+          completion_window: "24h",
+          metadata: { job: "one" },
+        });
+        expect(batch).toMatchObject({ processing });
+        const ended = await eventually(async () => {
+          const read = await client.batches.retrieve(batch.id);
+          return read.status === "completed" ? read : undefined;
+        });
+        expect(ended.request_counts).toEqual({ total: 2, completed: 2, failed: 0 });
+        const output = await (await client.files.content(ended.output_file_id ?? "")).text();
+        const [first] = output.split("\n");
+        const parsed = JSON.parse(first ?? "") as Json;
+        expect(parsed["custom_id"]).toBe("first");
+        expect(JSON.stringify(parsed)).toContain("Grüße");
+        const listed: string[] = [];
+        for await (const one of client.batches.list({ limit: 1 })) listed.push(one.id);
+        expect(listed).toContain(batch.id);
+        const purposes: string[] = [];
+        for await (const one of client.files.list({ limit: 1 })) purposes.push(one.purpose);
+        expect(purposes.toSorted()).toEqual(["batch", "batch_output"]);
+        expect((await client.files.delete(file.id)).deleted).toBe(true);
+        expect(
+          await client.files.retrieve(file.id).catch((error: unknown) => error),
+        ).toBeInstanceOf(NotFoundError);
+        const canceled = await client.batches.cancel(batch.id).catch((error: unknown) => error);
+        expect(canceled).toBeInstanceOf(ConflictError);
+      });
+
+    test("openai: cancel a batch that the provider runs", async () => {
+      await setBatchFaults(gateway, { hold: true });
+      const client = await openai();
+      const content = openaiRequests(3).map((request) =>
+        JSON.stringify({ ...request, method: "POST", url: "/v1/chat/completions" }),
       );
-      // Longer than one part of the store.
-      const padding = " ".repeat(1_500_000);
-      const content = `${lines.join(`${padding}\n`)}\n`;
       const file = await client.files.create({
-        file: await toFile(Buffer.from(content), "requests.jsonl"),
+        file: await toFile(Buffer.from(content.join("\n")), "requests.jsonl"),
         purpose: "batch",
       });
-      expect(file).toMatchObject({
-        filename: "requests.jsonl",
-        purpose: "batch",
-        bytes: Buffer.byteLength(content),
-      });
-      expect(await (await client.files.content(file.id)).text()).toBe(content);
-      expect((await client.files.retrieve(file.id)).id).toBe(file.id);
       const batch = await client.batches.create({
         input_file_id: file.id,
         endpoint: "/v1/chat/completions",
         completion_window: "24h",
-        metadata: { job: "one" },
       });
+      expect(batch).toMatchObject({ status: "in_progress", processing: "provider" });
+      expect((await client.batches.cancel(batch.id)).status).toBe("cancelling");
       const ended = await eventually(async () => {
         const read = await client.batches.retrieve(batch.id);
-        return read.status === "completed" ? read : undefined;
+        return read.status === "cancelled" ? read : undefined;
       });
-      expect(ended.request_counts).toEqual({ total: 2, completed: 2, failed: 0 });
-      const output = await (await client.files.content(ended.output_file_id ?? "")).text();
-      const [first] = output.split("\n");
-      const parsed = JSON.parse(first ?? "") as Json;
-      expect(parsed["custom_id"]).toBe("first");
-      expect(JSON.stringify(parsed)).toContain("Grüße");
-      const listed: string[] = [];
-      for await (const one of client.batches.list({ limit: 1 })) listed.push(one.id);
-      expect(listed).toContain(batch.id);
-      const purposes: string[] = [];
-      for await (const one of client.files.list({ limit: 1 })) purposes.push(one.purpose);
-      expect(purposes.toSorted()).toEqual(["batch", "batch_output"]);
-      expect((await client.files.delete(file.id)).deleted).toBe(true);
-      expect(await client.files.retrieve(file.id).catch((error: unknown) => error)).toBeInstanceOf(
-        NotFoundError,
-      );
-      const canceled = await client.batches.cancel(batch.id).catch((error: unknown) => error);
-      expect(canceled).toBeInstanceOf(ConflictError);
+      await setBatchFaults(gateway, {});
+      expect(ended.request_counts).toEqual({ total: 3, completed: 0, failed: 3 });
     });
 
     test("anthropic: create, retrieve, list, results, delete", async () => {
@@ -91,7 +123,12 @@ for (const store of STORE_KINDS) {
           { custom_id: "bad", params: { ...params, model: "anthropic/nothing" } },
         ],
       });
-      expect(batch).toMatchObject({ type: "message_batch", processing_status: "in_progress" });
+      expect(batch).toMatchObject({
+        type: "message_batch",
+        processing_status: "in_progress",
+        processing: "provider",
+        provider: "anthropic",
+      });
       await eventually(async () => {
         const read = await client.messages.batches.retrieve(batch.id);
         return read.processing_status === "ended";
@@ -113,6 +150,26 @@ for (const store of STORE_KINDS) {
       expect((await call(gateway, account, `GET /v1/messages/batches/${batch.id}`)).status).toBe(
         404,
       );
+    });
+
+    test("anthropic: cancel a batch that the provider runs", async () => {
+      await setBatchFaults(gateway, { hold: true });
+      const client = new Anthropic({ apiKey: account.key, baseURL: gateway.url, maxRetries: 0 });
+      const params = {
+        model: "anthropic/claude-haiku-4-5",
+        max_tokens: 64,
+        messages: [{ role: "user" as const, content: "Hi" }],
+      };
+      const requests = ["a", "b"].map((custom_id) => ({ custom_id, params }));
+      const batch = await client.messages.batches.create({ requests });
+      expect(batch).toMatchObject({ processing: "provider" });
+      expect((await client.messages.batches.cancel(batch.id)).processing_status).toBe("canceling");
+      const ended = await eventually(async () => {
+        const read = await client.messages.batches.retrieve(batch.id);
+        return read.processing_status === "ended" ? read : undefined;
+      });
+      await setBatchFaults(gateway, {});
+      expect(ended.request_counts).toMatchObject({ canceled: 2, succeeded: 0 });
     });
 
     test("anthropic: cancel", async () => {

@@ -1,7 +1,7 @@
 // A gateway that is killed while it runs batches, again and again: no item is lost, charged twice or left unpaid.
 
 import { afterAll, expect, test } from "bun:test";
-import { createTempFolder, startPostern, stopAll } from "../commands/run-postern.ts";
+import { createTempFolder, runPostern, startPostern, stopAll } from "../commands/run-postern.ts";
 import type { Json } from "../inference/support/harness.ts";
 import { call } from "../responses/harness.ts";
 import { eventually } from "../support/eventually.ts";
@@ -12,12 +12,12 @@ import { STORE_KINDS } from "../support/stores/stores.ts";
 import {
   chatRequests,
   createBatch,
-  openaiRequests,
   readBatch,
   readLines,
   setBatchFaults,
   waitForEnd,
 } from "./batch-harness.ts";
+import { BATCH_MODELS, requestsTo } from "./provider-harness.ts";
 
 afterAll(stopAll);
 
@@ -68,57 +68,120 @@ for (const store of STORE_KINDS)
     }
   });
 
+/** Of the gateway, each while a request to a batch API has no reply yet. */
+const PROVIDER_KILLS = { sqlite: 3, postgres: 1 } as const;
+/** A stalled request is one of so many: those of a batch, from its upload to the deletion of its files, are about seven. */
+const STALL_AT_MAX = 14;
+
 for (const store of STORE_KINDS)
-  test(`a batch at a provider survives kills at each step on ${store}`, async () => {
+  test(`batches at providers survive kills at any request on ${store}`, async () => {
     const simulator = startSimulator({});
     const provider = { simulatorUrl: simulator.url };
     const folder = createTempFolder();
     const settings = {
       ...folder.settings,
-      OPENAI_API_KEY: "sk-test",
-      OPENAI_BASE_URL: `${simulator.url}/v1`,
+      ...providerSettings(simulator.url),
       ...(store === "postgres" && { DATABASE_URL: await migratedPostgres() }),
     };
+    const random = createRandom(TEST_SEED);
     let running = await startPostern(["serve"], settings);
-    const restart = async (): Promise<void> => {
+    const kill = async (): Promise<void> => {
       process.kill(-Number(running.process.pid), "SIGKILL");
       await running.exited;
-      running = await startPostern(["serve"], settings);
     };
-    const account = await registerAccount(running);
-    const simulated = async (): Promise<Json> =>
-      (await (await fetch(`${simulator.url}/sim/batches`)).json()) as Json;
-    // The provider has the batch, and the gateway has no reply.
-    await setBatchFaults(provider, { hold: true, delay_reply_ms: 30_000 });
-    const { id, processing } = await createBatch(running, account, openaiRequests(PROVIDER_ITEMS));
-    expect(processing).toBe("provider");
-    await eventually(async () => (await simulated())["batches"] === 1);
-    await restart();
-    // It was found again, and runs.
-    await eventually(async () => Number((await simulated())["reads"]) > 0);
-    await restart();
+    const isStalled = async (): Promise<boolean> => {
+      const state = (await (await fetch(`${simulator.url}/sim/batches`)).json()) as Json;
+      return state["stalled"] === true;
+    };
+    const histories = await Promise.all(
+      BATCH_MODELS.map(async (model) => {
+        const account = await registerAccount(running);
+        const requests = requestsTo(model, 3 + random(5));
+        const { id, processing } = await createBatch(running, account, requests);
+        expect(processing).toBe("provider");
+        return { account, id, requests: requests.length, held: Number.POSITIVE_INFINITY };
+      }),
+    );
+    const areAllEnded = async (): Promise<boolean> => {
+      const all = await Promise.all(
+        histories.map(({ account, id }) => readBatch(running, account, id)),
+      );
+      return all.every(({ completed_at: at, cancelled_at: canceled, expired_at: expired }) =>
+        [at, canceled, expired].some((time) => time !== null),
+      );
+    };
+    /** A hold only shrinks. */
+    const checkHolds = async (): Promise<void> => {
+      for (const history of histories) {
+        const { json } = await call(running, history.account, "GET /v1/account");
+        const { held_credits: held } = json["balance"] as Json;
+        expect(Number(held)).toBeLessThanOrEqual(history.held);
+        history.held = Number(held);
+      }
+    };
+    for (let count = 0; count < PROVIDER_KILLS[store]; count++) {
+      const more = MORE_FAULTS[random(MORE_FAULTS.length)];
+      await setBatchFaults(provider, { stall_at: 1 + random(STALL_AT_MAX), ...more });
+      if (count === 1) {
+        const [one] = histories;
+        if (one !== undefined)
+          await call(running, one.account, `POST /v1/batches/${String(one.id)}/cancel`);
+      }
+      await eventually(async () => (await isStalled()) || (await areAllEnded()));
+      await checkHolds();
+      await kill();
+      running = await startPostern(["serve"], settings);
+      await checkHolds();
+    }
     await setBatchFaults(provider, {});
-    await eventually(async () => completedOf(await readBatch(running, account, id)) > 0);
-    await restart();
-    const ended = await waitForEnd(running, account, id);
-    expect([ended["status"], completedOf(ended)]).toEqual(["completed", PROVIDER_ITEMS]);
-    expect((await simulated())["batches"]).toBe(1);
-    const usage = await call(running, account, "GET /v1/usage?limit=100");
-    const costs = (usage.json["data"] as readonly Json[]).map((record) => nano(record["cost_usd"]));
-    expect(costs.length).toBe(PROVIDER_ITEMS);
-    expect(costs.reduce((sum, cost) => sum + cost, 0)).toBe(nano(ended["cost_usd"]));
-    const { json } = await call(running, account, "GET /v1/account");
-    expect(json["balance"]).toMatchObject({ held_credits: 0 });
-    process.kill(-Number(running.process.pid), "SIGKILL");
-    await running.exited;
+    for (const { account, id, requests } of histories) {
+      const ended = await waitForEnd(running, account, id);
+      const { request_counts: counts } = ended;
+      const { completed, failed } = counts as Record<"completed" | "failed", number>;
+      expect(completed + failed).toBe(requests);
+      const lines = await readLines(running, account, `/v1/batches/${String(id)}/results`);
+      expect(new Set(lines.map((line) => line["custom_id"])).size).toBe(requests);
+      const usage = await call(running, account, `GET /v1/usage?limit=100&batch=${String(id)}`);
+      const records = usage.json["data"] as readonly Json[];
+      const costs = records.map((record) => nano(record["cost_usd"]));
+      const sum = costs.reduce((total, cost) => total + cost, 0);
+      expect([records.length, sum]).toEqual([completed, nano(ended["cost_usd"])]);
+      const { json } = await call(running, account, "GET /v1/account");
+      const { credits, held_credits: held } = json["balance"] as Json;
+      expect(held).toBe(0);
+      // A credit is $0.000001, rounded down.
+      expect(Math.abs(NEW_CREDITS - Number(credits) - sum / 1_000)).toBeLessThan(1);
+    }
+    const { code, stdout } = await runPostern(["admin", "verify-ledger", "--full"], settings);
+    expect({ code, stdout }).toMatchObject({ code: 0 });
+    await kill();
     await simulator.stop();
     folder.remove();
   });
 
-const PROVIDER_ITEMS = 40;
+const NEW_CREDITS = 50_000;
+const MORE_FAULTS: readonly Json[] = [
+  {},
+  { lose_reply: 500 },
+  { expire_after: 2 },
+  { drop_results: 1 },
+  { fail: { code: "invalid_request", line: 1 } },
+];
 
-function completedOf({ request_counts: counts }: Json): number {
-  return Number((counts as Json)["completed"]);
+function providerSettings(url: string): Readonly<Record<string, string>> {
+  const roots = {
+    OPENAI: `${url}/v1`,
+    ANTHROPIC: url,
+    GOOGLE: `${url}/v1`,
+    MISTRAL: `${url}/v1`,
+    TOGETHER: `${url}/together/v1`,
+  };
+  return Object.fromEntries(
+    Object.entries(roots).flatMap(([prefix, root]) => [
+      [`${prefix}_API_KEY`, "sk-test"],
+      [`${prefix}_BASE_URL`, root],
+    ]),
+  );
 }
 
 function nano(usd: unknown): number {

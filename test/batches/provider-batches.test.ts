@@ -2,89 +2,72 @@
 
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import {
-  readProviderBatches,
-  updateProviderBatch,
-} from "../../src/batches/at-provider/provider-batch-rows.ts";
-import {
   errorOf,
-  expectSettledLedger,
-  lastSimulatorRequest,
   type Json,
-  readWallet,
+  lastSimulatorRequest,
   usageRecordsOf,
 } from "../inference/support/harness.ts";
-import { call, fundedAccount, openGateway } from "../responses/harness.ts";
+import { call } from "../responses/harness.ts";
 import { eventually } from "../support/eventually.ts";
-import type { Gateway, TestAccount } from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 import {
   chatRequest,
   createBatch,
   openaiRequests,
   postBatch,
-  readBatch,
-  readLines,
   setBatchFaults,
-  waitForEnd,
 } from "./batch-harness.ts";
+import {
+  BATCH_MODELS,
+  CLAUDE,
+  GEMINI,
+  GPT,
+  hello,
+  LLAMA,
+  MINUTE_MS,
+  MISTRAL,
+  openProviderFixture,
+  type ProviderFixture,
+  requestsTo,
+} from "./provider-harness.ts";
 
-const MINUTE_MS = 60_000;
-const HOUR_MS = 60 * MINUTE_MS;
+const FUNCTION = { type: "function", function: { name: "now", parameters: { type: "object" } } };
 
-const CLAUDE = "anthropic/claude-haiku-4-5";
-const claudeRequest = (customId: string, content = "Hi"): Json => ({
-  custom_id: customId,
-  body: { model: CLAUDE, max_tokens: 64, messages: [{ role: "user", content }] },
-});
+/** Who runs which request. */
+const RUNS: readonly (readonly [provider: string, body: Json, endpoint: string])[] = [
+  ["openai", { model: "openai/gpt-5-mini", input: "Hi", max_output_tokens: 64 }, "/v1/responses"],
+  ["openai", { model: "openai/text-embedding-3-small", input: "Hi" }, "/v1/embeddings"],
+  ["openai", hello("openai/gpt-5-mini"), "/v1/messages"],
+  // Functions of this model are sent to the Responses API.
+  ["openai", { ...hello("openai/gpt-6-luna"), tools: [FUNCTION] }, "/v1/chat/completions"],
+  ["anthropic", hello(CLAUDE), "/v1/messages"],
+  ["anthropic", hello(CLAUDE), "/v1/chat/completions"],
+  ["groq", hello("groq/llama-3.3-70b-versatile"), "/v1/chat/completions"],
+  ["google", hello(GEMINI), "/v1/chat/completions"],
+  ["google", hello(GEMINI), "/v1/messages"],
+  ["google", { model: GEMINI, input: "Hi", max_output_tokens: 64 }, "/v1/responses"],
+  ["mistral", hello(MISTRAL), "/v1/chat/completions"],
+  ["mistral", { model: "mistral/mistral-embed", input: "Hi" }, "/v1/embeddings"],
+  ["together", hello(LLAMA), "/v1/chat/completions"],
+];
 
 for (const store of STORE_KINDS) {
   describe(`batches at providers on ${store}`, () => {
-    let gateway: Gateway;
-    let owner: TestAccount;
-    let funds = 0n;
-    let clockOffset = 0;
+    let at: ProviderFixture;
     beforeAll(async () => {
       // An agreement on calls, which does not cover batches.
-      const env = { POSTERN_ZDR_PROVIDERS: "openai" };
-      gateway = await openGateway({ store, env, now: () => Date.now() + clockOffset });
+      at = await openProviderFixture(store, { POSTERN_ZDR_PROVIDERS: "openai" });
     });
-    afterAll(async () => {
-      await expectSettledLedger(gateway.server.db);
-      await gateway.stop();
-    });
-    afterEach(() => setBatchFaults(gateway, {}));
-
-    const start = async (requests: readonly unknown[], more: Json = {}): Promise<Json> => {
-      await fund();
-      return createBatch(gateway, owner, requests, more);
-    };
-    const fund = async (): Promise<void> => {
-      owner = await fundedAccount(gateway);
-      const { promo, paid } = await readWallet(gateway.server.db, owner.id);
-      funds = promo + paid;
-    };
-    const held = async (): Promise<bigint> => (await readWallet(gateway.server.db, owner.id)).held;
-    const resultsOf = (batch: Json): Promise<readonly Json[]> =>
-      readLines(gateway, owner, `/v1/batches/${String(batch["id"])}/results`);
-    const simulated = async (): Promise<Json> =>
-      (await (await fetch(`${gateway.simulatorUrl}/sim/batches`)).json()) as Json;
-    /** Each item has one usage record, and they add up to the cost of the batch. */
-    const expectPaidOnce = async (batch: Json, items: number): Promise<void> => {
-      const usage = await usageRecordsOf(gateway.server.db, owner.id);
-      expect(usage.length).toBe(items);
-      const sum = usage.reduce((total, row) => total + BigInt(String(row["cost_nano"])), 0n);
-      expect(Number(batch["cost_usd"])).toBeCloseTo(Number(sum) / 1e9, 9);
-      const { promo, paid, held: left } = await readWallet(gateway.server.db, owner.id);
-      expect([promo + paid + sum, left]).toEqual([funds, 0n]);
-    };
+    afterAll(() => at.close());
+    afterEach(() => setBatchFaults(at.gateway, {}));
 
     test("cost half of the list price, and hold half", async () => {
-      const atGateway = await start(openaiRequests(5), { processing: "gateway" });
-      const fullHold = await held();
-      const full = await waitForEnd(gateway, owner, atGateway["id"]);
-      const atProvider = await start(openaiRequests(5));
-      const halfHold = await held();
-      const half = await waitForEnd(gateway, owner, atProvider["id"]);
+      const atGateway = await at.start(openaiRequests(5), { processing: "gateway" });
+      const fullHold = await at.held();
+      const full = await at.end(atGateway);
+      const atProvider = await at.start(openaiRequests(5));
+      const halfHold = await at.held();
+      const half = await at.end(atProvider);
       expect(full).toMatchObject({ processing: "gateway", provider: null });
       expect(half).toMatchObject({
         status: "completed",
@@ -94,197 +77,183 @@ for (const store of STORE_KINDS) {
       });
       expect(Number(half["cost_usd"]) / Number(full["cost_usd"])).toBeCloseTo(0.5, 6);
       expect(Number(halfHold) / Number(fullHold)).toBeCloseTo(0.5, 4);
-      await expectPaidOnce(half, 5);
-      const lines = await resultsOf(half);
+      await at.expectPaidOnce(half, 5);
+      const lines = await at.resultsOf(half);
       expect(lines.map((line) => line["custom_id"])).toEqual(
         [0, 1, 2, 3, 4].map((n) => `item-${n}`),
       );
       expect(lines[3]).toMatchObject({
         response: { status_code: 200, body: { object: "chat.completion" } },
       });
-      // The provider keeps nothing once the results are read.
-      await eventually(async () => (await simulated())["files"] === 0);
     });
 
-    for (const [name, requests, endpoint] of [
-      [
-        "openai",
-        [{ model: "openai/gpt-5-mini", input: "Hi", max_output_tokens: 64 }],
-        "/v1/responses",
-      ],
-      ["openai", [{ model: "openai/text-embedding-3-small", input: "Hi" }], "/v1/embeddings"],
-      [
-        "anthropic",
-        [{ model: CLAUDE, max_tokens: 64, messages: [{ role: "user", content: "Hi" }] }],
-        "/v1/messages",
-      ],
-      [
-        "anthropic",
-        [{ model: CLAUDE, max_tokens: 64, messages: [{ role: "user", content: "Hi" }] }],
-        "/v1/chat/completions",
-      ],
-      [
-        "openai",
-        [
-          {
-            model: "openai/gpt-5-mini",
-            max_tokens: 64,
-            messages: [{ role: "user", content: "Hi" }],
-          },
-        ],
-        "/v1/messages",
-      ],
-      [
-        "groq",
-        [
-          {
-            model: "groq/llama-3.3-70b-versatile",
-            max_tokens: 64,
-            messages: [{ role: "user", content: "Hi" }],
-          },
-        ],
-        "/v1/chat/completions",
-      ],
-    ] as const)
-      test(`run ${endpoint} at ${name}`, async () => {
-        const items = requests.map((body, index) => ({ custom_id: `item ${index}`, body }));
-        const created = await start(items, { endpoint, processing: "provider" });
+    for (const [name, body, endpoint] of RUNS)
+      test(`run ${endpoint} of ${String(body["model"])} at ${name}`, async () => {
+        const items = [{ custom_id: "item 0", body }];
+        const created = await at.start(items, { endpoint, processing: "provider" });
         expect(created["provider"]).toBe(name);
-        const ended = await waitForEnd(gateway, owner, created["id"]);
+        const ended = await at.end(created);
         expect(ended["request_counts"]).toEqual({ total: 1, completed: 1, failed: 0 });
-        expect((await resultsOf(ended))[0]).toMatchObject({ response: { status_code: 200 } });
-        await expectPaidOnce(ended, 1);
+        expect((await at.resultsOf(ended))[0]).toMatchObject({ response: { status_code: 200 } });
+        await at.expectPaidOnce(ended, 1);
+        await eventually(async () => (await at.simulated())["files"] === 0);
       });
 
     test("cost at most what a quote says, and the hold is no less", async () => {
       const [request] = openaiRequests(1);
-      const created = await start([request]);
-      const { json: quote } = await call(gateway, owner, "POST /v1/quote", {
+      const created = await at.start([request]);
+      const { json: quote } = await call(at.gateway, at.owner(), "POST /v1/quote", {
         body: request?.body ?? {},
       });
-      const holdUsd = Number(await held()) / 1e9;
-      const ended = await waitForEnd(gateway, owner, created["id"]);
+      const holdUsd = Number(await at.held()) / 1e9;
+      const ended = await at.end(created);
       expect(Number(quote["batch_usd_max"])).toBeCloseTo(Number(quote["cost_usd_max"]) / 2, 8);
       expect(holdUsd).toBeCloseTo(Number(quote["batch_usd_max"]), 8);
       expect(Number(ended["cost_usd"])).toBeLessThanOrEqual(holdUsd);
-      const { json } = await call(gateway, owner, "POST /v1/quote", {
+      const { json } = await call(at.gateway, at.owner(), "POST /v1/quote", {
         body: { ...chatRequest("a").body },
       });
       expect(json["batch_usd_max"]).toBeNull();
     });
 
-    test("have several models, each as a batch of the provider", async () => {
-      const created = await start([
+    test("have several models and APIs, each as a batch of the provider", async () => {
+      const created = await at.start([
         ...openaiRequests(2),
         chatRequest("other", "Hi", { model: "openai/gpt-5-nano" }),
+        chatRequest("function", "Hi", { model: "openai/gpt-6-luna", tools: [FUNCTION] }),
+        chatRequest("none", "Hi", { model: "openai/gpt-6-luna" }),
         chatRequest("unknown", "Hi", { model: "openai/nothing" }),
       ]);
       expect(created["processing"]).toBe("provider");
-      const ended = await waitForEnd(gateway, owner, created["id"]);
-      expect(ended["request_counts"]).toEqual({ total: 4, completed: 3, failed: 1 });
-      expect((await simulated())["batches"]).toBeGreaterThanOrEqual(2);
-      await expectPaidOnce(ended, 3);
+      const ended = await at.end(created);
+      expect(ended["request_counts"]).toEqual({ total: 6, completed: 5, failed: 1 });
+      await at.expectPaidOnce(ended, 5);
     });
 
     for (const [name, requests, more] of [
       [
         "go to two providers",
-        [chatRequest("a", "Hi", { model: "openai/gpt-5-mini" }), claudeRequest("b")],
+        [...requestsTo(GPT, 1), chatRequest("b", "Hi", { model: CLAUDE })],
         {},
       ],
       ["have a window of an hour", openaiRequests(1), { completion_window: "1h" }],
-      [
-        "may not be stored",
-        [chatRequest("a", "Hi", { model: "openai/gpt-5-mini", provider: { zdr: true } })],
-        {},
-      ],
+      ["may not be stored", [chatRequest("a", "Hi", { model: GPT, provider: { zdr: true } })], {}],
       [
         "have another service tier",
-        [chatRequest("a", "Hi", { model: "openai/gpt-5-mini", service_tier: "flex" })],
+        [chatRequest("a", "Hi", { model: GPT, service_tier: "flex" })],
         {},
       ],
       ["are for a provider without batches", [chatRequest("a")], {}],
+      [
+        "are for a model that costs no less in batches",
+        [chatRequest("a", "Hi", { model: "together/openai/gpt-oss-120b" })],
+        {},
+      ],
     ] as const)
       test(`are run by the gateway if they ${name}`, async () => {
-        owner = await fundedAccount(gateway);
-        const refused = await postBatch(gateway, owner, {
+        const owner = await at.fund();
+        const refused = await postBatch(at.gateway, owner, {
           requests,
           ...more,
           processing: "provider",
         });
-        const created = await postBatch(gateway, owner, { requests, ...more });
+        const created = await postBatch(at.gateway, owner, { requests, ...more });
         if (created.status !== 200) throw new Error(created.text);
         expect(created.json["processing"]).toBe("gateway");
-        const ended = await waitForEnd(gateway, owner, created.json["id"]);
+        const ended = await at.end(created.json);
         expect(ended["request_counts"]).toMatchObject({ failed: 0 });
         expect([refused.status, errorOf(refused.json)["param"]]).toEqual([400, "processing"]);
       });
 
-    test("find a submission whose reply was lost, and do not repeat it", async () => {
-      await setBatchFaults(gateway, { lose_reply: 500 });
-      for (const requests of [openaiRequests(3), [claudeRequest("a"), claudeRequest("b")]]) {
-        const before = Number((await simulated())["batches"]);
-        const created = await start(requests);
-        const ended = await waitForEnd(gateway, owner, created["id"]);
-        expect(ended["request_counts"]).toMatchObject({ completed: requests.length });
-        await expectPaidOnce(ended, requests.length);
-        expect(Number((await simulated())["batches"]) - before).toBeLessThanOrEqual(1);
-      }
-    });
-
-    test("are submitted again later if the provider takes no more now", async () => {
-      await setBatchFaults(gateway, { fail: { code: "token_limit_exceeded" } });
-      const created = await start(openaiRequests(2));
-      await eventually(async () => Number((await submissionOf(created))["attempts"]) === 1);
-      await eventually(async () => (await submissionOf(created))["state"] === "planned");
-      await setBatchFaults(gateway, {});
-      clockOffset += 6 * MINUTE_MS;
-      const ended = await waitForEnd(gateway, owner, created["id"]);
-      expect(ended["request_counts"]).toMatchObject({ completed: 2 });
-      await expectPaidOnce(ended, 2);
-    });
+    for (const model of [GPT, GEMINI])
+      test(`of ${model} are submitted again later if the provider takes no more now`, async () => {
+        await setBatchFaults(at.gateway, { fail: { code: "token_limit_exceeded" } });
+        const created = await at.start(requestsTo(model, 2));
+        await eventually(async () => Number((await at.submissionOf(created))["attempts"]) === 1);
+        await at.reach(created, "planned");
+        await setBatchFaults(at.gateway, {});
+        at.advance(6 * MINUTE_MS);
+        const ended = await at.end(created);
+        expect(ended["request_counts"]).toMatchObject({ completed: 2 });
+        await at.expectPaidOnce(ended, 2);
+        // The file of the failed batch is deleted, too.
+        await eventually(async () => (await at.simulated())["files"] === 0);
+      });
 
     test("go on without the requests that the provider refuses a batch for", async () => {
-      await setBatchFaults(gateway, { fail: { code: "invalid_request", line: 2 } });
-      const created = await start(openaiRequests(3));
-      await eventually(async () => Number((await submissionOf(created))["attempts"]) === 1);
-      await eventually(
-        async () => (await readBatch(gateway, owner, created["id"]), await failedOf(created)) === 1,
-      );
-      await setBatchFaults(gateway, {});
-      const ended = await waitForEnd(gateway, owner, created["id"]);
-      const lines = await resultsOf(ended);
+      await setBatchFaults(at.gateway, { fail: { code: "invalid_request", line: 2 } });
+      const created = await at.start(openaiRequests(3));
+      await eventually(async () => {
+        const { json } = await call(
+          at.gateway,
+          at.owner(),
+          `GET /v1/batches/${String(created["id"])}`,
+        );
+        return (json["request_counts"] as Json)["failed"] === 1;
+      });
+      await setBatchFaults(at.gateway, {});
+      const ended = await at.end(created);
+      const lines = await at.resultsOf(ended);
       expect(lines.map((line) => (line["response"] as Json)["status_code"])).toContain(400);
-      expect(await held()).toBe(0n);
+      expect(await at.held()).toBe(0n);
     });
 
-    test("end in the provider's error, and cost nothing, if it refuses them", async () => {
-      await setBatchFaults(gateway, { refuse: 400 });
-      const created = await start(openaiRequests(2));
-      const ended = await waitForEnd(gateway, owner, created["id"]);
-      expect(ended).toMatchObject({ request_counts: { completed: 0, failed: 2 }, cost_usd: "0" });
-      expect((await resultsOf(ended))[0]).toMatchObject({ response: { status_code: 400 } });
-      expect(await held()).toBe(0n);
-    });
+    for (const model of BATCH_MODELS) {
+      test(`of ${model} end in the provider's error, and cost nothing`, async () => {
+        for (const faults of [{ refuse: 400 }, { fail: { code: "invalid_request" } }]) {
+          // Anthropic checks requests when it runs them.
+          if (model === CLAUDE && "fail" in faults) continue;
+          await setBatchFaults(at.gateway, faults);
+          const ended = await at.end(await at.start(requestsTo(model, 2)));
+          expect(ended).toMatchObject({ request_counts: { failed: 2 }, cost_usd: "0" });
+          expect((await at.resultsOf(ended))[0]).toMatchObject({ response: { status_code: 400 } });
+          expect(await at.held()).toBe(0n);
+        }
+      });
 
-    test("charge what ran, and not what the provider let expire", async () => {
-      await setBatchFaults(gateway, { expire_after: 2 });
-      for (const requests of [openaiRequests(5), ["a", "b", "c"].map((id) => claudeRequest(id))]) {
-        const created = await start(requests);
-        const ended = await waitForEnd(gateway, owner, created["id"]);
-        expect(ended).toMatchObject({ status: "expired", request_counts: { completed: 2 } });
-        await expectPaidOnce(ended, 2);
-        expect((await resultsOf(ended)).at(-1)).toMatchObject({ error: { code: "batch_expired" } });
-      }
-    });
+      test(`of ${model} end a request in the provider's error`, async () => {
+        const [first, ...others] = requestsTo(model, 3);
+        const bad = hello(model, { messages: [{ role: "user", content: "[[sim: status=400]]" }] });
+        const ended = await at.end(await at.start([{ ...first, body: bad }, ...others]));
+        expect(ended["request_counts"]).toEqual({ total: 3, completed: 2, failed: 1 });
+        expect((await at.resultsOf(ended))[0]).toMatchObject({ response: { status_code: 400 } });
+        await at.expectPaidOnce(ended, 2);
+      });
+
+      test(`of ${model} are charged for what ran, and not for what expired`, async () => {
+        await setBatchFaults(at.gateway, { expire_after: 2 });
+        const ended = await at.end(await at.start(requestsTo(model, 3)));
+        // Google has no results of an expired batch.
+        const completed = model === GEMINI ? 0 : 2;
+        expect(ended).toMatchObject({ status: "expired", request_counts: { completed } });
+        await at.expectPaidOnce(ended, completed);
+        const last = (await at.resultsOf(ended)).at(-1);
+        expect(last).toMatchObject({ error: { code: "batch_expired" } });
+      });
+
+      test(`of ${model} are canceled at the provider`, async () => {
+        await setBatchFaults(at.gateway, { hold: true });
+        const created = await at.start(requestsTo(model, 4));
+        await at.reach(created, "sent");
+        await call(at.gateway, at.owner(), `POST /v1/batches/${String(created["id"])}/cancel`);
+        const ended = await at.end(created);
+        expect(ended).toMatchObject({
+          status: "cancelled",
+          request_counts: { failed: 4 },
+          cost_usd: "0",
+        });
+        const [line] = await at.resultsOf(ended);
+        expect(line).toMatchObject({ error: { code: "batch_cancelled" } });
+        expect(await at.held()).toBe(0n);
+      });
+    }
 
     test("end an item in error for which the provider has no result", async () => {
-      await setBatchFaults(gateway, { drop_results: 1 });
-      const created = await start(openaiRequests(3));
-      const ended = await waitForEnd(gateway, owner, created["id"]);
+      await setBatchFaults(at.gateway, { drop_results: 1 });
+      const ended = await at.end(await at.start(openaiRequests(3)));
       expect(ended["request_counts"]).toEqual({ total: 3, completed: 2, failed: 1 });
-      expect((await resultsOf(ended)).at(-1)).toMatchObject({ response: { status_code: 502 } });
-      await expectPaidOnce(ended, 2);
+      expect((await at.resultsOf(ended)).at(-1)).toMatchObject({ response: { status_code: 502 } });
+      await at.expectPaidOnce(ended, 2);
     });
 
     test.each(["/v1/chat/completions", "/v1/messages"])(
@@ -302,95 +271,46 @@ for (const store of STORE_KINDS) {
           { choices: [], usage: { prompt_tokens: -5, completion_tokens: -1 } },
           { choices: [], usage: { ...usage, prompt_tokens: 1e300 } },
         ];
-        await setBatchFaults(gateway, { replace_replies: replies });
-        const created = await start(openaiRequests(replies.length + 2), {
+        await setBatchFaults(at.gateway, { replace_replies: replies });
+        const created = await at.start(openaiRequests(replies.length + 2), {
           endpoint,
           processing: "provider",
         });
-        const ended = await waitForEnd(gateway, owner, created["id"]);
+        const ended = await at.end(created);
         expect(ended["status"]).toBe("completed");
         const completed = Number((ended["request_counts"] as Json)["completed"]);
         expect(completed).toBeGreaterThanOrEqual(2);
-        const records = await usageRecordsOf(gateway.server.db, owner.id);
-        await expectPaidOnce(ended, records.length);
+        const records = await usageRecordsOf(at.gateway.server.db, at.owner().id);
+        await at.expectPaidOnce(ended, records.length);
         for (const { cost_nano: cost } of records) expect(Number(cost)).toBeGreaterThanOrEqual(0);
-        expect(Number(ended["cost_usd"]) * 1e9).toBeLessThanOrEqual(Number(funds));
       },
     );
 
     test("charge a result once although the provider repeats it", async () => {
-      await setBatchFaults(gateway, { repeat_results: 20 });
-      const created = await start(openaiRequests(5));
-      const ended = await waitForEnd(gateway, owner, created["id"]);
+      await setBatchFaults(at.gateway, { repeat_results: 20 });
+      const ended = await at.end(await at.start(openaiRequests(5)));
       expect(ended["request_counts"]).toEqual({ total: 5, completed: 5, failed: 0 });
-      await expectPaidOnce(ended, 5);
-    });
-
-    test("charge the requests that the provider has run before they were canceled", async () => {
-      await setBatchFaults(gateway, { hold: true });
-      const created = await start(openaiRequests(4));
-      await eventually(async () => (await submissionOf(created))["state"] === "sent");
-      await call(gateway, owner, `POST /v1/batches/${String(created["id"])}/cancel`);
-      const ended = await waitForEnd(gateway, owner, created["id"]);
-      expect(ended).toMatchObject({
-        status: "cancelled",
-        request_counts: { failed: 4 },
-        cost_usd: "0",
-      });
-      expect((await resultsOf(ended))[0]).toMatchObject({ error: { code: "batch_cancelled" } });
-      expect(await held()).toBe(0n);
-    });
-
-    test("are canceled at the provider at the end of their window", async () => {
-      await setBatchFaults(gateway, { hold: true });
-      const created = await start(openaiRequests(2));
-      await eventually(async () => (await submissionOf(created))["state"] === "sent");
-      clockOffset += 24 * HOUR_MS;
-      const ended = await waitForEnd(gateway, owner, created["id"]);
-      expect(ended).toMatchObject({ status: "expired", cost_usd: "0" });
-      expect(await held()).toBe(0n);
-    });
-
-    test("charge what has run although the key was revoked or limited meanwhile", async () => {
-      for (const change of ["DELETE", "PATCH"]) {
-        await fund();
-        const made = await call(gateway, owner, "POST /v1/keys", {
-          body: { scopes: ["models:write", "models:read"], limit_usd: 50 },
-        });
-        const authorization = `Bearer ${String(made.json["api_key"] ?? made.json["key"])}`;
-        const limited = { ...owner, headers: { ...owner.headers, authorization } };
-        await setBatchFaults(gateway, { hold: true });
-        const created = await createBatch(gateway, limited, openaiRequests(2));
-        await eventually(async () => (await submissionOf(created))["state"] === "sent");
-        await call(gateway, owner, `${change} /v1/keys/${String(made.json["id"])}`, {
-          ...(change === "PATCH" && { body: { limit_usd: 0, allowed_models: ["sim/*"] } }),
-        });
-        if (change === "PATCH") await setBatchFaults(gateway, {});
-        const ended = await waitForEnd(gateway, owner, created["id"]);
-        if (change === "PATCH") await expectPaidOnce(ended, 2);
-        else expect((await resultsOf(ended))[0]).toMatchObject({ response: { status_code: 401 } });
-        expect(await held()).toBe(0n);
-      }
+      await at.expectPaidOnce(ended, 5);
     });
 
     test("are logged and exported as other calls of their key", async () => {
-      await fund();
+      const owner = await at.fund();
       const post = async (path: string, body: Json): Promise<Json> => {
         const init = { method: "POST", headers: owner.headers, body: JSON.stringify(body) };
         // Safe because these routes respond with objects.
-        return (await (await fetch(`${gateway.url}${path}`, init)).json()) as Json;
+        return (await (await fetch(`${at.gateway.url}${path}`, init)).json()) as Json;
       };
       await post("/v1/sinks/closed", { type: "otlp", url: "http://127.0.0.1:9/v1/traces" });
       const { api_key: key } = await post("/v1/keys", { name: "logged", prompt_logging: true });
       const headers = { ...owner.headers, authorization: `Bearer ${String(key)}` };
-      const created = await createBatch(gateway, { ...owner, headers }, openaiRequests(2));
-      const batch = await waitForEnd(gateway, owner, created["id"]);
+      const created = await createBatch(at.gateway, { ...owner, headers }, openaiRequests(2));
+      const batch = await at.end(created);
       expect(batch).toMatchObject({ processing: "provider", status: "completed" });
       for (const [table, column] of [
         ["prompt_log", "id"],
         ["sink_entry", "call_id"],
       ]) {
-        const rows = await gateway.server.db.all(
+        const rows = await at.gateway.server.db.all(
           `select ${column} from ${table} where account_id = ?`,
           [owner.id],
         );
@@ -398,52 +318,14 @@ for (const store of STORE_KINDS) {
       }
     });
 
-    test("are left alone by a process that does not run them any more", async () => {
-      await setBatchFaults(gateway, { hold: true });
-      const created = await start(openaiRequests(2));
-      await eventually(async () => (await submissionOf(created))["state"] === "sent");
-      const { db } = gateway.server;
-      const setOwner = (process: string | null): Promise<unknown> =>
-        db.write((tx) =>
-          tx.run("update batch set process = ?, epoch = ? where id = ?", [
-            process,
-            process === null ? null : 1,
-            String(created["id"]),
-          ]),
-        );
-      const [row] = await readProviderBatches(db, String(created["id"]));
-      if (row === undefined) throw new Error("no batch at the provider");
-      const again = { ...row, state: "planned", remoteId: null } as const;
-      await setOwner("other");
-      const stale = { process: gateway.config.processName, epoch: 1 };
-      expect(await db.write((tx) => updateProviderBatch(tx, again, stale))).toBe(false);
-      expect((await submissionOf(created))["state"]).toBe("sent");
-      await setBatchFaults(gateway, {});
-      await setOwner(null);
-      const ended = await waitForEnd(gateway, owner, created["id"]);
-      await expectPaidOnce(ended, 2);
-    });
-
     test("show the provider nothing of the caller but the request", async () => {
-      await start([{ ...openaiRequests(1)[0], custom_id: "customer-name@example.com" }]);
+      await at.start([{ ...openaiRequests(1)[0], custom_id: "customer-name@example.com" }]);
       const sent = await eventually(async () => {
-        const { body } = await lastSimulatorRequest(gateway);
+        const { body } = await lastSimulatorRequest(at.gateway);
         return body.includes("safety_identifier") ? body : undefined;
       });
       expect(sent).not.toContain("customer-name");
-      expect(sent).not.toContain(owner.id);
+      expect(sent).not.toContain(at.owner().id);
     });
-
-    async function submissionOf(batch: Json): Promise<Json> {
-      const row = await gateway.server.db.get("select * from provider_batch where batch_id = ?", [
-        String(batch["id"]),
-      ]);
-      return row ?? {};
-    }
-
-    async function failedOf(batch: Json): Promise<number> {
-      const { request_counts: counts } = await readBatch(gateway, owner, batch["id"]);
-      return Number((counts as Json)["failed"]);
-    }
   });
 }

@@ -25,6 +25,8 @@ export interface GatewayOptions {
   readonly storeWaitMs?: number;
   readonly abandonedCallsPerMinute?: number;
   readonly creditWaitMs?: number;
+  /** Batches at providers are looked at every 50 ms by default. */
+  readonly batchPollMs?: number;
   readonly monotonicNow?: () => number;
   readonly fetchFile?: FetchFile;
   readonly webSocketLifetimeMs?: number;
@@ -32,6 +34,8 @@ export interface GatewayOptions {
   /** Off by default: the clients, the provider and the gateway share an event loop. */
   readonly overload?: OverloadGuard;
   readonly now?: () => number;
+  /** The clock of the simulator. */
+  readonly simulatorNow?: () => number;
   readonly requireKey?: string;
   /** Plays an agent in the simulator. */
   readonly script?: Script;
@@ -87,6 +91,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
     storeWaitMs: options.storeWaitMs,
     abandonedCallsPerMinute: options.abandonedCallsPerMinute,
     creditWaitMs: options.creditWaitMs,
+    batchPollMs: options.batchPollMs ?? 50,
     monotonicNow: options.monotonicNow,
     overload: options.overload ?? "off",
     webSocketLifetimeMs: options.webSocketLifetimeMs,
@@ -113,12 +118,13 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
 export function startSimulator({
   requireKey,
   script,
-}: Pick<GatewayOptions, "requireKey" | "script">): {
+  simulatorNow = Date.now,
+}: Pick<GatewayOptions, "requireKey" | "script" | "simulatorNow">): {
   readonly url: string;
   readonly stop: () => Promise<void>;
 } {
   const simulator = createSimulator({
-    now: Date.now,
+    now: simulatorNow,
     acceptsAnyModel: true,
     ...(requireKey === undefined ? {} : { requireKey }),
     ...(script === undefined ? {} : { script }),
@@ -142,7 +148,11 @@ interface ConfigInputs {
 }
 
 /** Base paths of providers at the simulator; `/v1` by default. */
-const BASE_PATHS: Readonly<Record<string, string>> = { sim: "", anthropic: "" };
+const BASE_PATHS: Readonly<Record<string, string>> = {
+  sim: "",
+  anthropic: "",
+  together: "/together/v1",
+};
 
 const SHARED_SECRET = "a-secret-of-all-gateways-of-a-test-database";
 

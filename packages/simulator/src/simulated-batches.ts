@@ -1,6 +1,19 @@
-// The batch APIs of OpenAI (with its files) and Anthropic. A batch runs its requests one after the other, as calls to the
-// simulator itself. `POST /sim/batches` sets faults of later requests.
+// The batch APIs of OpenAI (with its files), Anthropic, Google, Mistral and Together, whose paths begin with /together. A batch runs
+// its requests one after the other, as calls to the simulator itself. `POST /sim/batches` sets faults of later requests.
 
+import {
+  anthropicLine,
+  type Batch,
+  type Form,
+  geminiResult,
+  geminiView,
+  type Item,
+  openaiLine,
+  stateOf,
+  togetherError,
+  togetherView,
+  view,
+} from "./batch-views.ts";
 import { isObject, type JsonObject, stringOrEmpty } from "./json-readers.ts";
 
 /** Set by `POST /sim/batches`; each member stays until it is set again. */
@@ -21,7 +34,9 @@ interface BatchFaults {
   readonly replace_replies?: readonly JsonObject[];
   /** Each result is in the results so many times more. */
   readonly repeat_results?: number;
-  /** The whole batch fails with this code, because of this line if there is one. OpenAI's form only. */
+  /** The reply to the request of this number, counted from when it was set, never comes. */
+  readonly stall_at?: number;
+  /** The whole batch fails with this code, because of this line if there is one. Not Anthropic's. */
   readonly fail?: { readonly code: string; readonly line?: number };
 }
 
@@ -29,30 +44,6 @@ interface StoredFile {
   readonly id: string;
   readonly text: string;
   readonly createdAt: number;
-}
-
-interface Item {
-  readonly customId: string;
-  readonly url: string;
-  readonly body: JsonObject;
-  state: "pending" | "done" | "expired" | "canceled";
-  status: number;
-  result: JsonObject;
-}
-
-interface Batch {
-  readonly id: string;
-  readonly form: "openai" | "anthropic";
-  readonly createdAt: number;
-  readonly endpoint: string;
-  readonly inputFileId: string | null;
-  readonly metadata: unknown;
-  readonly items: readonly Item[];
-  failure: JsonObject | undefined;
-  isCanceling: boolean;
-  isEnded: boolean;
-  outputFileId: string | null;
-  errorFileId: string | null;
 }
 
 export interface SimulatedBatches {
@@ -67,7 +58,8 @@ interface BatchDeps {
 }
 
 const PATH =
-  /^(.*?)\/(messages\/batches|batches|files)(?:\/([\w-]+))?(?:\/(cancel|results|content))?$/;
+  /^(.*?)\/(messages\/batches|batch\/jobs|batches|files)(?:\/(?!upload$)([\w-]+))?(?:[/:](cancel|results|content|upload))?$/;
+const GEMINI_CREATE = /\/models\/([^/:]+):batchGenerateContent$/;
 const PAGE = 20;
 const HELD_POLL_MS = 5;
 
@@ -76,8 +68,12 @@ interface BatchState extends BatchDeps {
   readonly batches: Map<string, Batch>;
   faults: BatchFaults;
   count: number;
-  /** How often a batch was retrieved. */
+  /** How often a batch was retrieved, and how often they were listed. */
   reads: number;
+  lists: number;
+  /** Requests since the faults were set, and whether the reply to one was withheld. */
+  requests: number;
+  isStalled: boolean;
 }
 
 export function createSimulatedBatches({ now, fetch }: BatchDeps): SimulatedBatches {
@@ -89,17 +85,16 @@ export function createSimulatedBatches({ now, fetch }: BatchDeps): SimulatedBatc
     faults: {},
     count: 0,
     reads: 0,
+    lists: 0,
+    requests: 0,
+    isStalled: false,
   };
   return {
     handle: (request) => {
       const { pathname } = new URL(request.url);
       if (pathname === "/sim/batches") return setFaults(state, request);
-      const match = PATH.exec(pathname);
-      if (match === null) return undefined;
-      const [, , kind = "", id = "", action = ""] = match;
-      if (kind === "files") return handleFiles(state, request, [id, action]);
-      const form = kind === "batches" ? "openai" : "anthropic";
-      return handleBatches(state, request, form, [id, action]);
+      const reply = dispatch(state, request, pathname);
+      return reply && stall(state, reply);
     },
     reset: () => {
       state.faults = {};
@@ -110,13 +105,44 @@ export function createSimulatedBatches({ now, fetch }: BatchDeps): SimulatedBatc
   };
 }
 
+function dispatch(
+  state: BatchState,
+  request: Request,
+  pathname: string,
+): Promise<Response> | undefined {
+  if (GEMINI_CREATE.test(pathname)) return create(state, request, "gemini");
+  const match = PATH.exec(pathname);
+  if (match === null) return undefined;
+  const [, root = "", kind = "", id = "", action = ""] = match;
+  if (kind === "files") return handleFiles(state, request, [id, action]);
+  return handleBatches(state, request, formOf(request, root, kind), [id, action]);
+}
+
+async function stall(state: BatchState, reply: Promise<Response>): Promise<Response> {
+  state.requests += 1;
+  if (state.requests !== state.faults.stall_at) return reply;
+  await reply;
+  state.isStalled = true;
+  return new Promise(() => {});
+}
+
+function formOf({ headers }: Request, root: string, kind: string): Form {
+  if (kind === "messages/batches") return "anthropic";
+  if (kind === "batch/jobs") return "mistral";
+  if (headers.has("x-goog-api-key")) return "gemini";
+  return root.startsWith("/together") ? "together" : "openai";
+}
+
 async function setFaults(state: BatchState, request: Request): Promise<Response> {
   if (request.method === "POST") {
     const set: unknown = await request.json();
     state.faults = isObject(set) ? set : {};
+    state.requests = 0;
+    state.isStalled = false;
   }
-  const { faults, batches, files, reads } = state;
-  return Response.json({ faults, batches: batches.size, files: files.size, reads });
+  const { faults, batches, files, reads, lists, isStalled: stalled } = state;
+  const counts = { batches: batches.size, files: files.size, reads, lists };
+  return Response.json({ faults, ...counts, stalled });
 }
 
 function newId(state: BatchState, prefix: string): string {
@@ -137,8 +163,11 @@ async function handleFiles(
 ): Promise<Response> {
   const { files } = state;
   if (request.method === "POST" && id === "") {
-    const file = (await request.formData()).get("file");
+    const form = await request.formData();
+    const file = form.get("file");
     if (!(file instanceof Blob)) return failed(400, "Missing required parameter: 'file'.");
+    if (action === "upload" && form.get("file_name") === null)
+      return failed(400, "Missing required fields");
     return Response.json(fileObject(state, addFile(state, await file.text())));
   }
   const file = files.get(id);
@@ -161,37 +190,73 @@ async function create(state: BatchState, request: Request, form: Batch["form"]):
   if (!isObject(body)) return failed(400, "The body must be an object.");
   const { refuse, lose_reply: lost, delay_reply_ms: delayMs } = state.faults;
   if (refuse !== undefined) return failed(refuse, "The batch was refused.");
-  const fileId = stringOrEmpty(body["input_file_id"]);
-  const lines = form === "openai" ? linesOf(state.files.get(fileId)?.text) : body["requests"];
-  if (!Array.isArray(lines)) return failed(400, `Invalid file: ${fileId}`);
-  const batch: Batch = {
-    id: newId(state, form === "openai" ? "batch_sim" : "msgbatch_sim"),
+  const batch = newBatch(state, body, { form, url: request.url });
+  if (batch === undefined) return failed(400, "Invalid input file.");
+  state.batches.set(batch.id, batch);
+  void run(state, batch, request);
+  if (delayMs !== undefined) await pause(delayMs);
+  if (lost === undefined && form === "together")
+    return Response.json({ job: togetherView(batch) }, { status: 201 });
+  return lost === undefined
+    ? Response.json(view(batch, request.url))
+    : failed(lost, "The server had an error while processing your request.");
+}
+
+/** Undefined without its requests. */
+function newBatch(
+  state: BatchState,
+  body: JsonObject,
+  { form, url }: { readonly form: Form; readonly url: string },
+): Batch | undefined {
+  const [firstFile]: readonly unknown[] = Array.isArray(body["input_files"])
+    ? body["input_files"]
+    : [];
+  const fileId = stringOrEmpty(body["input_file_id"] ?? firstFile);
+  const google = isObject(body["batch"]) ? body["batch"] : {};
+  const lines = inlineLines(form, body, google) ?? linesOf(state.files.get(fileId)?.text);
+  if (!Array.isArray(lines)) return undefined;
+  const [, pathModel = ""] = GEMINI_CREATE.exec(new URL(url).pathname) ?? [];
+  const endpoint = stringOrEmpty(body["endpoint"]);
+  const model = pathModel || stringOrEmpty(body["model"]);
+  return {
+    id: newId(state, ID_PREFIXES[form]),
     form,
     createdAt: state.now(),
-    endpoint: stringOrEmpty(body["endpoint"]),
-    inputFileId: form === "openai" ? fileId : null,
+    endpoint,
+    inputFileId: fileId === "" ? null : fileId,
+    model,
+    name: stringOrEmpty(google["display_name"]),
     metadata: body["metadata"] ?? null,
-    items: lines.filter(isObject).map(toItem),
+    items: lines.filter(isObject).map((line) => toItem(line, { form, endpoint, model })),
     failure: undefined,
     isCanceling: false,
     isEnded: false,
     outputFileId: null,
     errorFileId: null,
   };
-  state.batches.set(batch.id, batch);
-  void run(state, batch, request);
-  if (delayMs !== undefined) await pause(delayMs);
-  return lost === undefined
-    ? Response.json(view(batch, request.url))
-    : failed(lost, "The server had an error while processing your request.");
+}
+
+const ID_PREFIXES: Readonly<Record<Form, string>> = {
+  openai: "batch_sim",
+  anthropic: "msgbatch_sim",
+  gemini: "sim",
+  mistral: "job-sim",
+  together: "batch-sim",
+};
+
+/** The requests of a form that has them in the body. */
+function inlineLines(form: Form, body: JsonObject, google: JsonObject): unknown {
+  if (form === "anthropic") return body["requests"];
+  if (form !== "gemini") return undefined;
+  const { requests: outer } = isObject(google["input_config"]) ? google["input_config"] : {};
+  return isObject(outer) ? outer["requests"] : undefined;
 }
 
 async function run(state: BatchState, batch: Batch, request: Request): Promise<void> {
   const { fail, expire_after: runMax, drop_results: dropped = 0 } = state.faults;
   const { repeat_results: more = 0, replace_replies: replies = [] } = state.faults;
   if (fail !== undefined) {
-    const { code, line = null } = fail;
-    batch.failure = { object: "list", data: [{ code, message: `Batch failed: ${code}`, line }] };
+    batch.failure = { code: fail.code, line: fail.line ?? null };
     batch.isEnded = true;
     return;
   }
@@ -207,13 +272,14 @@ async function run(state: BatchState, batch: Batch, request: Request): Promise<v
     .flatMap((item) => Array.from({ length: 1 + more }, () => item));
   const results = { id: "", text: jsonl(kept.map(anthropicLine)), createdAt: 0 };
   if (batch.form === "anthropic") state.files.set(`results-${batch.id}`, results);
+  else if (batch.form === "gemini")
+    state.files.set(`results-${batch.id}`, { ...results, text: jsonl(kept.map(geminiResult)) });
   else {
     const isOutput = ({ status }: Item): boolean => status === 200;
-    batch.outputFileId = fileOf(state, kept.filter(isOutput));
-    batch.errorFileId = fileOf(
-      state,
-      kept.filter((item) => !isOutput(item)),
-    );
+    const [output, errors] = [kept.filter(isOutput), kept.filter((item) => !isOutput(item))];
+    batch.outputFileId = fileOf(state, output.map(openaiLine));
+    const errorLine = batch.form === "together" ? togetherError : openaiLine;
+    batch.errorFileId = fileOf(state, errors.map(errorLine));
   }
   batch.isEnded = true;
 }
@@ -229,16 +295,22 @@ async function runItem({ fetch }: BatchState, item: Item, request: Request): Pro
   item.state = "done";
 }
 
-function fileOf(state: BatchState, items: readonly Item[]): string | null {
-  return items.length === 0 ? null : addFile(state, jsonl(items.map(openaiLine)));
+function fileOf(state: BatchState, lines: readonly JsonObject[]): string | null {
+  return lines.length === 0 ? null : addFile(state, jsonl(lines));
 }
 
-function list({ batches }: BatchState, url: URL, form: Batch["form"]): Response {
-  const limit = Number(url.searchParams.get("limit") ?? PAGE);
+function list(state: BatchState, url: URL, form: Batch["form"]): Response {
+  const { batches } = state;
+  state.lists += 1;
+  const given = ["limit", "page_size", "pageSize"].map((name) => url.searchParams.get(name));
+  const limit = Number(given.find((one) => one !== null) ?? PAGE);
   const after = url.searchParams.get(form === "openai" ? "after" : "after_id");
   const all = [...batches.values()].filter((batch) => batch.form === form).toReversed();
-  const from = after === null ? 0 : all.findIndex(({ id }) => id === after) + 1;
+  const page = Number(url.searchParams.get("page") ?? 0);
+  const from = after === null ? page * limit : all.findIndex(({ id }) => id === after) + 1;
   const data = all.slice(from, from + limit).map((batch) => view(batch, url.href));
+  if (form === "together") return Response.json(all.map((batch) => view(batch, url.href)));
+  if (form === "gemini") return Response.json({ operations: data });
   return Response.json({ object: "list", data, has_more: all.length > from + limit });
 }
 
@@ -255,6 +327,7 @@ async function handleBatches(
   if (batch?.form !== form) return failed(404, `No batch found with id '${id}'.`);
   if (request.method === "DELETE") {
     state.batches.delete(id);
+    state.files.delete(`results-${id}`);
     return Response.json({ id, type: "message_batch_deleted" });
   }
   if (action === "") state.reads += 1;
@@ -263,7 +336,16 @@ async function handleBatches(
     batch.isCanceling = true;
   }
   if (action === "results") return new Response(state.files.get(`results-${id}`)?.text ?? "");
-  return Response.json(view(batch, request.url));
+  if (form !== "gemini" || !batch.isEnded) return Response.json(view(batch, request.url));
+  return Response.json(geminiResults(state, batch));
+}
+
+/** The operation, with its results: one that was canceled or has expired has none. */
+function geminiResults({ files }: BatchState, batch: Batch): JsonObject {
+  const operation = geminiView(batch);
+  if (stateOf(batch) !== "completed") return operation;
+  const responses = linesOf(files.get(`results-${batch.id}`)?.text) ?? [];
+  return { ...operation, response: { inlinedResponses: { inlinedResponses: responses } } };
 }
 
 function linesOf(text: string | undefined): unknown[] | undefined {
@@ -273,96 +355,22 @@ function linesOf(text: string | undefined): unknown[] | undefined {
     .map((line): unknown => JSON.parse(line));
 }
 
-function toItem(line: JsonObject): Item {
-  const body = line["body"] ?? line["params"];
+function toItem(
+  line: JsonObject,
+  { form, endpoint, model }: Pick<Batch, "form" | "endpoint" | "model">,
+): Item {
+  const body = line["body"] ?? line["params"] ?? line["request"];
+  const { key } = isObject(line["metadata"]) ? line["metadata"] : {};
+  const url = form === "gemini" ? `/v1/models/${model}:generateContent` : "/v1/messages";
   return {
-    customId: stringOrEmpty(line["custom_id"]),
-    url: stringOrEmpty(line["url"]) || "/v1/messages",
-    body: isObject(body) ? body : {},
+    customId: stringOrEmpty(line["custom_id"] ?? key),
+    url: stringOrEmpty(line["url"]) || endpoint || url,
+    // Mistral's lines have no model: the job has it.
+    body: { ...(isObject(body) ? body : {}), ...(form === "mistral" && { model }) },
     state: "pending",
     status: 0,
     result: {},
   };
-}
-
-function view(batch: Batch, url: string): JsonObject {
-  return batch.form === "openai" ? openaiView(batch) : anthropicView(batch, url);
-}
-
-function openaiView(batch: Batch): JsonObject {
-  const { id, endpoint, inputFileId, metadata, items, failure } = batch;
-  const isExpired = items.some(({ state }) => state === "expired");
-  const ended =
-    failure !== undefined
-      ? "failed"
-      : batch.isCanceling
-        ? "cancelled"
-        : isExpired
-          ? "expired"
-          : "completed";
-  const running = batch.isCanceling ? "cancelling" : "in_progress";
-  return {
-    id,
-    object: "batch",
-    endpoint,
-    errors: failure ?? null,
-    input_file_id: inputFileId,
-    completion_window: "24h",
-    status: batch.isEnded ? ended : running,
-    output_file_id: batch.outputFileId,
-    error_file_id: batch.errorFileId,
-    created_at: Math.floor(batch.createdAt / 1_000),
-    request_counts: {
-      total: items.length,
-      completed: items.filter(({ status }) => status === 200).length,
-      failed: items.filter(({ state, status }) => state === "done" && status !== 200).length,
-    },
-    metadata,
-  };
-}
-
-function anthropicView(
-  { id, items, createdAt, isEnded, isCanceling }: Batch,
-  url: string,
-): JsonObject {
-  const countOf = (is: (item: Item) => boolean): number => items.filter(is).length;
-  const time = new Date(createdAt).toISOString();
-  return {
-    id,
-    type: "message_batch",
-    processing_status: isEnded ? "ended" : isCanceling ? "canceling" : "in_progress",
-    request_counts: {
-      processing: countOf(({ state }) => state === "pending"),
-      succeeded: countOf(({ status }) => status === 200),
-      errored: countOf(({ state, status }) => state === "done" && status !== 200),
-      canceled: countOf(({ state }) => state === "canceled"),
-      expired: countOf(({ state }) => state === "expired"),
-    },
-    created_at: time,
-    ended_at: isEnded ? time : null,
-    cancel_initiated_at: isCanceling ? time : null,
-    results_url: isEnded ? `${new URL(url).origin}/v1/messages/batches/${id}/results` : null,
-  };
-}
-
-const NOT_RUN: Readonly<Record<string, string>> = {
-  expired: "batch_expired",
-  canceled: "batch_cancelled",
-};
-
-function openaiLine({ customId, state, status, result }: Item): JsonObject {
-  const code = NOT_RUN[state];
-  return code === undefined
-    ? { custom_id: customId, response: { status_code: status, body: result }, error: null }
-    : { custom_id: customId, response: null, error: { code, message: code } };
-}
-
-function anthropicLine({ customId, state, status, result }: Item): JsonObject {
-  if (state !== "done") return { custom_id: customId, result: { type: state } };
-  if (status !== 200) return { custom_id: customId, result: { type: "errored", error: result } };
-  const usage = isObject(result["usage"]) ? result["usage"] : {};
-  const message = { ...result, usage: { ...usage, service_tier: "batch" } };
-  return { custom_id: customId, result: { type: "succeeded", message } };
 }
 
 function jsonl(lines: readonly JsonObject[]): string {

@@ -1,22 +1,21 @@
 // Anthropic's Message Batches. A batch has no name of ours: a lost one is recognized by the custom ids of its results.
 
-import { isObject, type JsonObject, parseObject } from "../../base/json.ts";
-import { linesOf } from "../files/file-content.ts";
+import { isObject, type JsonObject } from "../../base/json.ts";
 import {
+  CLOCK_SKEW_MS,
   type FoundSubmission,
   idIn,
+  LIST_PAGE,
   type LostSubmission,
   type ProviderBatchApi,
-  readContent,
+  readJsonLines,
   type Remote,
   requestJson,
   tryDelete,
 } from "./provider-batch-api.ts";
 
 const PATH = "/v1/messages/batches";
-const PAGE = 100;
-/** The provider's clock may be behind. */
-const CLOCK_SKEW_MS = 300_000;
+const SUBMISSION_MAX_BYTES = 32 * 1_048_576;
 /** Errors of a request have no status in the results: this one is of an error of the request itself. */
 const STATUSES: Readonly<Record<string, number>> = {
   invalid_request_error: 400,
@@ -29,6 +28,7 @@ const STATUSES: Readonly<Record<string, number>> = {
 };
 
 export const anthropicBatches: ProviderBatchApi = {
+  maxBytes: SUBMISSION_MAX_BYTES,
   lineOf: ({ customId, body }) => `{"custom_id":${JSON.stringify(customId)},"params":${body}}`,
   upload: () => Promise.resolve(null),
   create: async (remote, { tag, lines, headers }) => {
@@ -47,6 +47,7 @@ export const anthropicBatches: ProviderBatchApi = {
       unprocessed: json["cancel_initiated_at"] === null ? "errored" : "canceled",
     };
   },
+  readResults: readJsonLines,
   resultOf: ({ custom_id: customId, result }) => {
     if (typeof customId !== "string" || !isObject(result)) return undefined;
     const { type, message, error } = result;
@@ -60,7 +61,9 @@ export const anthropicBatches: ProviderBatchApi = {
   cancel: async (remote, id) => {
     await requestJson(remote, { method: "POST", path: `${PATH}/${id}/cancel`, body: "{}" });
   },
-  remove: (remote, id) => tryDelete(remote, `${PATH}/${id}`),
+  remove: async (remote, { id }) => {
+    if (id !== null) await tryDelete(remote, `${PATH}/${id}`);
+  },
 };
 
 function resultsPath(id: string): string {
@@ -75,7 +78,7 @@ function statusOf({ error }: JsonObject): number {
 async function findLost(remote: Remote, lost: LostSubmission): Promise<FoundSubmission> {
   let isUnverified = false;
   for (let after = ""; ;) {
-    const path = `${PATH}?limit=${PAGE}${after}`;
+    const path = `${PATH}?limit=${LIST_PAGE}${after}`;
     const { data, has_more: hasMore } = await requestJson(remote, { method: "GET", path });
     const page = Array.isArray(data) ? data.filter(isObject) : [];
     for (const one of page) {
@@ -106,9 +109,7 @@ function oldest({ attemptedAt }: LostSubmission): number {
 }
 
 async function hasItemsOf(remote: Remote, id: string, lost: LostSubmission): Promise<boolean> {
-  for await (const line of linesOf(readContent(remote, resultsPath(id)))) {
-    const customId = parseObject(line)?.["custom_id"];
+  for await (const { custom_id: customId } of readJsonLines(remote, resultsPath(id)))
     return typeof customId === "string" && customId.startsWith(lost.customIdPrefix);
-  }
   return false;
 }

@@ -1,20 +1,28 @@
-// What the gateway needs of a provider's batch API, in the two forms that providers have.
+// What the gateway needs of a provider's batch API, in the forms that providers have.
 
-import type { JsonObject } from "../../base/json.ts";
+import { type JsonObject, parseObject } from "../../base/json.ts";
 import type { Credential } from "../../inference/providers/credentials.ts";
 import type { UpstreamWire } from "../../inference/providers/providers.ts";
 import type { ForwardedHeaders } from "../../inference/request/forwarded-headers.ts";
 import { cachedHeaders } from "../../inference/upstream/outgoing-request.ts";
+import { linesOf } from "../files/file-content.ts";
 
 /** For one request to the API; the content of a file is read for longer. */
 const REQUEST_TIMEOUT_MS = 60_000;
 const CONTENT_TIMEOUT_MS = 600_000;
 const REPLY_MAX_BYTES = 4 * 1_048_576;
+const LINE_MAX_LENGTH = 64 * 1_048_576;
+/** Batches in a page of a list. */
+export const LIST_PAGE = 100;
+/** The provider's clock may be behind. */
+export const CLOCK_SKEW_MS = 300_000;
 
 /** A batch at the gateway's account. */
 export interface Remote {
   readonly credential: Credential;
   readonly wire: UpstreamWire;
+  /** The provider's name for the model of its requests. */
+  readonly model: string;
   readonly signal: AbortSignal;
 }
 
@@ -34,6 +42,7 @@ export interface Submission {
 
 export interface LostSubmission {
   readonly tag: string;
+  readonly fileId: string | null;
   /** All custom ids of the submission begin with this. */
   readonly customIdPrefix: string;
   readonly requests: number;
@@ -72,7 +81,15 @@ export interface RemoteResult {
     | { readonly kind: "none"; readonly status: "expired" | "canceled" | "errored" };
 }
 
+/** What the provider stores of a submission. */
+export interface Stored {
+  readonly id: string | null;
+  readonly fileIds: readonly string[];
+}
+
 export interface ProviderBatchApi {
+  /** Of the requests of one submission, as they were sent to the gateway. */
+  readonly maxBytes: number;
   readonly lineOf: (line: RemoteLine, wire: UpstreamWire) => string;
   /** Uploads the requests; null if they are sent with the batch. */
   readonly upload: (remote: Remote, submission: Submission) => Promise<string | null>;
@@ -80,10 +97,11 @@ export interface ProviderBatchApi {
   readonly create: (remote: Remote, submission: Submission) => Promise<string>;
   readonly find: (remote: Remote, lost: LostSubmission) => Promise<FoundSubmission>;
   readonly read: (remote: Remote, id: string) => Promise<RemoteBatch>;
-  readonly resultOf: (line: JsonObject) => RemoteResult | undefined;
+  /** The results at one of the paths. */
+  readonly readResults: (remote: Remote, path: string) => AsyncIterable<JsonObject>;
+  readonly resultOf: (result: JsonObject) => RemoteResult | undefined;
   readonly cancel: (remote: Remote, id: string) => Promise<void>;
-  /** Deletes what the provider stores of an ended batch. */
-  readonly remove: (remote: Remote, id: string, batch: RemoteBatch) => Promise<void>;
+  readonly remove: (remote: Remote, stored: Stored) => Promise<void>;
 }
 
 /** The provider has replied with an error. Without a reply, nothing is known of a request. */
@@ -142,6 +160,18 @@ export async function* readContent(
   const { body } = await send(remote, { method: "GET", path }, CONTENT_TIMEOUT_MS);
   if (body === null) return undefined;
   yield* body.pipeThrough(new TextDecoderStream());
+  return undefined;
+}
+
+/** The results of a file with one a line. */
+export async function* readJsonLines(
+  remote: Remote,
+  path: string,
+): AsyncGenerator<JsonObject, undefined> {
+  for await (const line of linesOf(readContent(remote, path), LINE_MAX_LENGTH)) {
+    const json = parseObject(line);
+    if (json !== undefined) yield json;
+  }
   return undefined;
 }
 

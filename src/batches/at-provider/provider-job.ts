@@ -3,7 +3,7 @@
 import type { DerivedKey } from "../../base/crypto/encryption.ts";
 import { newId } from "../../base/id.ts";
 import type { Log } from "../../base/log.ts";
-import { MINUTE_MS, SECOND_MS } from "../../base/time.ts";
+import { MINUTE_MS } from "../../base/time.ts";
 import type { AuthenticatedKey } from "../../http/route.ts";
 import type { BatchTargetDeps } from "../../inference/lifecycle/batch-target.ts";
 import type { Db } from "../../store/db.ts";
@@ -13,7 +13,6 @@ import { type PendingItem, readPending } from "../item-rows.ts";
 import type { ProviderBatchApi, Remote } from "./provider-batch-api.ts";
 import { type ProviderBatch, updateProviderBatch } from "./provider-batch-rows.ts";
 
-export const POLL_MIN_MS = SECOND_MS;
 /** A provider that takes no more batches for now is asked again after this time. */
 export const FULL_PAUSE_MS = 5 * MINUTE_MS;
 export const PAGE_ITEMS = 64;
@@ -26,6 +25,8 @@ export interface ProviderRunDeps extends BatchOwner {
   readonly findKey: (keyId: string, now: number) => Promise<AuthenticatedKey | undefined>;
   readonly isFrozen: (accountId: string) => Promise<boolean>;
   readonly target: BatchTargetDeps;
+  /** A batch is looked at again after this time, and then after ever longer ones. */
+  readonly pollMinMs: number;
   /** A provider turned out to have no batches. */
   readonly onNoBatches: (provider: string) => void;
 }
@@ -71,7 +72,12 @@ export function newRequestId({ now }: Pick<ProviderRunDeps, "now">): string {
 
 /** Throws if another process runs the batch now, so that nothing is sent for it. */
 export async function save(
-  { db, process, epoch }: Pick<ProviderRunDeps, "db" | "process" | "epoch">,
+  {
+    db,
+    process,
+    epoch,
+    pollMinMs,
+  }: Pick<ProviderRunDeps, "db" | "process" | "epoch" | "pollMinMs">,
   job: Job,
   change: Partial<ProviderBatch>,
 ): Promise<void> {
@@ -79,7 +85,7 @@ export async function save(
   if (!(await db.write((tx) => updateProviderBatch(tx, row, { process, epoch }))))
     throw new Error(`the batch ${row.batchId} is run by another process`);
   job.row = row;
-  job.pollMs = POLL_MIN_MS;
+  job.pollMs = pollMinMs;
 }
 
 /** A custom id at the provider reveals nothing of the caller's. */

@@ -4,19 +4,27 @@
 import { endedKeyFault, Fault } from "../../base/fault.ts";
 import { newId } from "../../base/id.ts";
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from "../../base/time.ts";
-import { batchErrorFault, credentialOf } from "../../inference/lifecycle/batch-target.ts";
+import {
+  batchErrorFault,
+  type BatchTarget,
+  credentialOf,
+} from "../../inference/lifecycle/batch-target.ts";
+import type { Credential } from "../../inference/providers/credentials.ts";
+import type { BatchApi } from "../../inference/providers/providers.ts";
 import { openSealer } from "../batch-encryption.ts";
 import { type Batch, readOwned } from "../batch-rows.ts";
 import type { BatchEnd } from "../finish-batch.ts";
 import { endInError, type OpenBatch } from "../item-ends.ts";
 import { readPending, sumItems } from "../item-rows.ts";
 import { anthropicBatches } from "./anthropic-batches.ts";
-import { openaiBatches } from "./openai-batches.ts";
-import { isRemoteError, type RemoteBatch } from "./provider-batch-api.ts";
+import { mistralBatches, openaiBatches, togetherBatches } from "./file-batches.ts";
+import { geminiBatches } from "./gemini-batches.ts";
+import { isRemoteError, type ProviderBatchApi, type RemoteBatch } from "./provider-batch-api.ts";
 import {
   expireItems,
   insertProviderBatch,
   parseTarget,
+  type ProviderBatch,
   readProviderBatches,
   readUnassigned,
 } from "./provider-batch-rows.ts";
@@ -26,7 +34,6 @@ import {
   type Job,
   newRequestId,
   PAGE_ITEMS,
-  POLL_MIN_MS,
   type ProviderRunDeps,
   type RunControl,
   save,
@@ -34,8 +41,6 @@ import {
 import { settleResults } from "./settle-results.ts";
 import { findSubmission, submit } from "./submit.ts";
 
-/** Of the requests of one batch at a provider: they are in memory while they are sent. */
-const SUBMISSION_MAX_BYTES = 32 * 1_048_576;
 const POLL_MAX_MS = MINUTE_MS;
 const PAUSE_MS = 15 * SECOND_MS;
 /** After the window of the batch, its results are waited for no longer than this. */
@@ -44,7 +49,13 @@ const LATE_RESULTS_MS = 24 * HOUR_MS;
 /** Why nothing more is submitted. */
 type Stop = "canceled" | "expired" | "revoked";
 
-const APIS = { openai: openaiBatches, anthropic: anthropicBatches };
+const APIS: Readonly<Record<BatchApi, ProviderBatchApi>> = {
+  openai: openaiBatches,
+  anthropic: anthropicBatches,
+  gemini: geminiBatches,
+  mistral: mistralBatches,
+  together: togetherBatches,
+};
 
 export async function runProviderBatch(
   deps: ProviderRunDeps,
@@ -56,7 +67,8 @@ export async function runProviderBatch(
   const state = await readState(deps, batch);
   if (state === "lost") return "lost";
   if (state.stop === undefined) await planSubmissions(deps, batch);
-  const jobs = await openJobs(deps, control, open);
+  const rows = await readProviderBatches(deps.db, batch.id);
+  const jobs = rows.map((row) => openJob(deps, control, open, row));
   while (!control.signal.aborted) {
     const found = await readState(deps, batch);
     if (found === "lost") return "lost";
@@ -67,7 +79,7 @@ export async function runProviderBatch(
       deps.log.error("a provider did not end a batch", { batch: batch.id });
       return "expired";
     }
-    await control.wait(POLL_MIN_MS);
+    await control.wait(deps.pollMinMs);
   }
   return undefined;
 }
@@ -89,15 +101,24 @@ async function readState(deps: ProviderRunDeps, batch: Batch): Promise<RunState 
   return { stop: mayCall ? undefined : "revoked", isFrozen };
 }
 
+interface Group {
+  readonly target: string;
+  readonly maxBytes: number;
+  readonly positions: number[];
+  bytes: number;
+}
+
 /** Items of one model are a batch of the provider, which takes one model in a batch. */
-async function planSubmissions({ db, now }: ProviderRunDeps, batch: Batch): Promise<void> {
+async function planSubmissions(deps: ProviderRunDeps, batch: Batch): Promise<void> {
+  const { db, now } = deps;
   const items = await readUnassigned(db, batch.id);
-  const groups: { readonly target: string; readonly positions: number[]; bytes: number }[] = [];
-  const openGroups = new Map<string, (typeof groups)[number]>();
+  const groups: Group[] = [];
+  const openGroups = new Map<string, Group>();
   for (const { target, position, bytes } of items) {
     let group = openGroups.get(target);
-    if (group === undefined || group.bytes + bytes > SUBMISSION_MAX_BYTES) {
-      group = { target, positions: [], bytes: 0 };
+    if (group === undefined || group.bytes + bytes > group.maxBytes) {
+      const maxBytes = group?.maxBytes ?? accessTo(deps, parseTarget(target)).api.maxBytes;
+      group = { target, positions: [], bytes: 0, maxBytes };
       groups.push(group);
       openGroups.set(target, group);
     }
@@ -112,30 +133,42 @@ async function planSubmissions({ db, now }: ProviderRunDeps, batch: Batch): Prom
   });
 }
 
-async function openJobs(
-  { db, target: { route } }: ProviderRunDeps,
+interface Access {
+  readonly api: ProviderBatchApi;
+  readonly credential: Credential;
+}
+
+/** Throws while the operator has no such key: it may come back until the batch has to end. */
+function accessTo({ target: { route } }: ProviderRunDeps, target: BatchTarget): Access {
+  const credential = credentialOf(route, target);
+  const { batches } = credential?.provider ?? {};
+  if (credential === undefined || batches === undefined)
+    throw new Error(`the gateway has no key ${target.credential} at ${target.provider}`);
+  return { credential, api: APIS[batches.api] };
+}
+
+function openJob(
+  deps: ProviderRunDeps,
   { signal }: RunControl,
-  open: OpenBatch,
-): Promise<readonly Job[]> {
-  const rows = await readProviderBatches(db, open.batch.id);
-  return rows.map((row) => {
-    const credential = credentialOf(route, row.target);
-    const { batches } = credential?.provider ?? {};
-    if (credential === undefined || batches === undefined)
-      throw new Error(`the gateway has no key ${row.target.credential} at ${row.target.provider}`);
-    const remote = { credential, wire: row.target.wire, signal };
-    const { batch, sealer } = open;
-    return {
-      batch,
-      sealer,
-      row,
-      api: APIS[batches.api],
-      remote,
-      at: 0,
-      pollMs: POLL_MIN_MS,
-      failedReads: 0,
-    };
-  });
+  { batch, sealer }: OpenBatch,
+  row: ProviderBatch,
+): Job {
+  const { target } = row;
+  const { wire, upstreamName: model } = target;
+  return {
+    batch,
+    sealer,
+    row,
+    get api() {
+      return accessTo(deps, target).api;
+    },
+    get remote() {
+      return { credential: accessTo(deps, target).credential, wire, model, signal };
+    },
+    at: 0,
+    pollMs: deps.pollMinMs,
+    failedReads: 0,
+  };
 }
 
 async function step(
@@ -178,11 +211,14 @@ async function poll(
     });
     return;
   }
-  if (found.failure !== undefined) return fail(deps, job, found.failure);
+  if (found.failure !== undefined) {
+    await fail(deps, job, found.failure);
+    return api.remove(remote, { id: remoteId, fileIds: found.fileIds });
+  }
   await control.exclusively(() => settleResults(deps, job, found));
   await endRest(deps, job, { found, stop });
   await save(deps, job, { state: "ended" });
-  await api.remove(remote, remoteId, found);
+  await api.remove(remote, { id: remoteId, fileIds: found.fileIds });
 }
 
 /** The provider ran nothing: without the requests that it names as the cause, it may take the others. */

@@ -1,20 +1,17 @@
 // Reads the results of a provider's batch as they arrive, and settles each item that is still pending.
 
 import { Fault } from "../../base/fault.ts";
-import { parseObject } from "../../base/json.ts";
 import type { ResponseStorage } from "../../base/response-storage.ts";
 import type { Caller } from "../../http/route.ts";
 import { batchErrorFault, settleBatchReply } from "../../inference/lifecycle/batch-target.ts";
 import { isUnavailable } from "../../store/db.ts";
-import { linesOf } from "../files/file-content.ts";
 import { itemInput } from "../item-call.ts";
 import { endInError, toBatchItem } from "../item-ends.ts";
 import { findPending, type PendingItem } from "../item-rows.ts";
-import { readContent, type RemoteBatch, type RemoteResult } from "./provider-batch-api.ts";
+import type { RemoteBatch, RemoteResult } from "./provider-batch-api.ts";
 import { expireItems } from "./provider-batch-rows.ts";
 import { customIdPrefix, type Job, newRequestId, type ProviderRunDeps } from "./provider-job.ts";
 
-const LINE_MAX_LENGTH = 64 * 1_048_576;
 const CONCURRENCY = 16;
 /** A result at which the gateway fails once more after so many reads ends its item, so that the others can end. */
 const FAILED_READS_MAX = 3;
@@ -29,9 +26,8 @@ export async function settleResults(
   for (const path of resultPaths) {
     const running = new Set<Promise<void>>();
     const failures: unknown[] = [];
-    for await (const line of linesOf(readContent(job.remote, path), LINE_MAX_LENGTH)) {
-      const json = parseObject(line);
-      const result = json && job.api.resultOf(json);
+    for await (const json of job.api.readResults(job.remote, path)) {
+      const result = job.api.resultOf(json);
       if (result === undefined) continue;
       const work = settleResult(deps, job, result)
         .catch((cause: unknown) => void failures.push(cause))

@@ -53,6 +53,7 @@ export async function findSubmission(deps: ProviderRunDeps, job: Job): Promise<v
   await eachPending(deps, job, async () => void (requests += 1));
   const found = await api.find(remote, {
     tag: tagOf(job, row.attempts),
+    fileId: row.remoteFileId,
     customIdPrefix: customIdPrefix(job),
     requests,
     attemptedAt,
@@ -60,7 +61,15 @@ export async function findSubmission(deps: ProviderRunDeps, job: Job): Promise<v
   });
   if (typeof found === "object") return save(deps, job, { state: "sent", remoteId: found.id });
   if (found === "unverified" || deps.now() < attemptedAt + ABSENT_AFTER_MS) return;
+  await withdraw(deps, job);
+}
+
+/** It is planned again. Without its file, a request that still arrives makes no batch. */
+async function withdraw(deps: ProviderRunDeps, job: Job): Promise<void> {
+  const { remoteFileId } = job.row;
   await save(deps, job, { state: "planned", remoteFileId: null });
+  if (remoteFileId !== null)
+    await job.api.remove(job.remote, { id: null, fileIds: [remoteFileId] });
 }
 
 /** Statuses that say nothing of whether the provider has the batch. */
@@ -73,7 +82,7 @@ async function refused(deps: ProviderRunDeps, job: Job, error: RemoteError): Pro
   const { provider } = job.row.target;
   const wasUploaded = job.row.state === "sending";
   if (wasUploaded && isAmbiguous(status)) throw error;
-  await save(deps, job, { state: "planned", remoteFileId: null });
+  await withdraw(deps, job);
   if (isAmbiguous(status) || status === 429 || status === 401 || status === 403) {
     job.at = deps.now() + (status === 429 ? FULL_PAUSE_MS : MINUTE_MS);
     throw error;

@@ -1,6 +1,7 @@
 // Items that a provider runs in a batch of its own, at its lower price. The request is written by the stages of a call up to its
 // plan; the result is metered, translated and settled as the reply to a call.
 
+import { WIRE_TRAITS } from "@postern/wires";
 import { Fault } from "../../base/fault.ts";
 import type { JsonObject } from "../../base/json.ts";
 import { minNano, type Nano } from "../../base/money/money.ts";
@@ -40,19 +41,58 @@ export interface BatchTarget {
 export function batchTargetOf(
   deps: DataPolicyDeps,
   { request, input: { caller } }: RoutedCall,
-  { credential, model, upstreamName, wires }: Candidate,
+  candidate: Candidate,
 ): BatchTarget | undefined {
+  const { credential, model, upstreamName } = candidate;
   const { provider, byok, label } = credential;
-  const [wire] = wires;
+  const wire = batchWireOf(candidate);
   // Another tier or speed has a price of its own, and guardrails check each reply before it is charged.
   const isSpecial = request.serviceTier !== undefined || request.speed !== undefined;
   const isGuarded = caller.guardrailsAt !== undefined;
   // The gateway decides which MCP servers a key may use when it runs the call.
   const usesTools = request.hasMcp || usesGatewayTools(request, model);
   if (byok || isSpecial || isGuarded || usesTools) return undefined;
-  if (provider.batches?.wires.includes(wire) !== true) return undefined;
+  if (wire === undefined) return undefined;
   if (!allowsBatch(model, request, caller, deps)) return undefined;
   return { provider: provider.id, credential: label, model: model.id, upstreamName, wire };
+}
+
+/** The wire of the call if the provider has it in batches, else one to which it is translated. */
+function batchWireOf({ credential, model, wires }: Candidate): UpstreamWire | undefined {
+  const [own] = wires;
+  const inBatches = credential.provider.batches?.wires ?? [];
+  if (inBatches.includes(own)) return own;
+  const isOffered = (wire: UpstreamWire): boolean => model.wires.some((known) => known === wire);
+  return WIRE_TRAITS[own].isReplaceable ? inBatches.find(isOffered) : undefined;
+}
+
+function onWire(candidate: Candidate, wire: UpstreamWire): Candidate {
+  return candidate.wires[0] === wire ? candidate : { ...candidate, wires: [wire] };
+}
+
+/**
+ * With the wire that the request is written on: OpenAI's newest models take functions only on another one. Throws the fault that the
+ * call would have; undefined if only a call can be written.
+ */
+export function plannedTarget(
+  deps: Pick<BatchTargetDeps, "plan" | "lease">,
+  routed: RoutedCall,
+  {
+    target,
+    candidate,
+    share,
+  }: { readonly target: BatchTarget; readonly candidate: Candidate; readonly share: Nano },
+): BatchTarget | undefined {
+  const { wires, credential } = candidate;
+  try {
+    const item = { candidate: onWire(candidate, target.wire), share };
+    const { wire } = heldItem(deps, routed, item).plan;
+    const isInBatches = credential.provider.batches?.wires.includes(wire) === true;
+    return isInBatches ? { ...target, wire } : undefined;
+  } catch (error) {
+    if (error instanceof Fault && target.wire !== wires[0]) return undefined;
+    throw error;
+  }
 }
 
 /** The most that the call costs in a batch; undefined if the price is not known. */
@@ -97,7 +137,8 @@ export async function writeBatchRequest(
   // A guardrail or a data policy may be newer than the batch.
   if (candidate === undefined || batchTargetOf(deps.route, routed, candidate) === undefined)
     throw movedFault(target);
-  const { plan } = heldItem(deps, { ...routed, pricedAt }, { candidate, share });
+  const item = { candidate: onWire(candidate, target.wire), share };
+  const { plan } = heldItem(deps, { ...routed, pricedAt }, item);
   if (plan.wire !== target.wire || plan.loop !== undefined) throw movedFault(target);
   return { wire: plan.wire, body: plan.body, headers: withBeta(input.forwardedHeaders, plan.beta) };
 }
@@ -131,10 +172,11 @@ export async function settleBatchReply(
   const model = findModel(catalog, target.model)?.model;
   if (model === undefined || batchItem === undefined) throw movedFault(target);
   const resolved = { model, upstreamName: target.upstreamName };
-  const candidate = deps.route
+  const found = deps.route
     .findRoute(resolved, input.api, catalog)
     .gatewayCandidates.find(({ credential }) => credential.label === target.credential);
-  if (candidate === undefined) throw movedFault(target);
+  if (found === undefined) throw movedFault(target);
+  const candidate = onWire(found, target.wire);
   const routed = { ...parsed, catalog, pricedAt, candidates: [candidate] as const };
   const held = heldItem(deps, routed, { candidate, share: batchItem.share });
   held.attempts.push({ provider: target.provider, model: model.id, status: 200, ms: 0 });
@@ -164,7 +206,7 @@ interface ItemAtProvider {
 
 /** The share of the item is its hold, and the most that it is charged. */
 function heldItem(
-  deps: BatchTargetDeps,
+  deps: Pick<BatchTargetDeps, "plan" | "lease">,
   routed: RoutedCall,
   { candidate, share }: ItemAtProvider,
 ): HeldCall {

@@ -10,7 +10,13 @@ import {
 } from "../request/call-options.ts";
 import type { PricedCandidate } from "../routing/priced-candidates.ts";
 import type { RoutingDeps } from "../routing/routing.ts";
-import { type BatchTarget, batchTargetOf, priceInBatch } from "./batch-target.ts";
+import {
+  type BatchTarget,
+  type BatchTargetDeps,
+  batchTargetOf,
+  plannedTarget,
+  priceInBatch,
+} from "./batch-target.ts";
 import type { CallInput, RoutedCall } from "./call.ts";
 import type { DataPolicyDeps } from "./enforce-data-policy.ts";
 import { priceAllowed } from "./enforce-key-policy.ts";
@@ -38,14 +44,17 @@ export async function estimateItem(deps: EstimateItemDeps, input: CallInput): Pr
 
 /** Throws the fault that the call would have. */
 export async function estimateBatchItem(
-  deps: EstimateItemDeps,
+  deps: EstimateItemDeps & Pick<BatchTargetDeps, "plan" | "lease">,
   input: CallInput,
 ): Promise<ItemEstimate> {
   const { amount, first, routed, ceiling, isContinued } = await priceItem(deps, input);
-  const target = isContinued ? undefined : batchTargetOf(deps.route, routed, first.candidate);
-  const inBatch = target && priceInBatch(routed, first.candidate);
-  if (target === undefined || inBatch === undefined) return { amount };
-  return { amount, inBatch: { target, amount: cappedAt(inBatch.amount, ceiling) } };
+  const { candidate } = first;
+  const found = isContinued ? undefined : batchTargetOf(deps.route, routed, candidate);
+  const inBatch = found && priceInBatch(routed, candidate);
+  if (found === undefined || inBatch === undefined) return { amount };
+  const share = cappedAt(inBatch.amount, ceiling);
+  const target = plannedTarget(deps, routed, { target: found, candidate, share });
+  return target === undefined ? { amount } : { amount, inBatch: { target, amount: share } };
 }
 
 interface PricedItem {

@@ -13,6 +13,8 @@ export type RelayedWire =
   | "count_tokens"
   | RelayedApi;
 
+export type BatchApi = "openai" | "anthropic" | "gemini" | "mistral" | "together";
+
 /** Every wire that the gateway can call a provider on. */
 export type UpstreamWire = RelayedWire | "converse";
 
@@ -72,7 +74,7 @@ export interface Provider {
   readonly imageTokensMax: number;
   /** Set if it runs batches at a lower price: the form of its API, and the wires of their requests. */
   readonly batches?: {
-    readonly api: "openai" | "anthropic";
+    readonly api: BatchApi;
     readonly wires: readonly UpstreamWire[];
   };
   /** As the operator set them. */
@@ -182,6 +184,7 @@ export const PROVIDERS: readonly Provider[] = [
     relayedForm: "mistral",
     needsUsageOption: false,
     rejectedHistoryFields: ["reasoning_content", "reasoning_details", "reasoning"],
+    batches: { api: "mistral", wires: ["chat", "embeddings"] },
   }),
   defineProvider({
     id: "groq",
@@ -236,6 +239,7 @@ export const PROVIDERS: readonly Provider[] = [
     },
     relayedForm: "together",
     stopsBillingOnAbort: true,
+    batches: { api: "together", wires: ["chat"] },
   }),
   defineProvider({
     id: "fireworks",
@@ -313,6 +317,7 @@ export const PROVIDERS: readonly Provider[] = [
     relayedForm: "gemini",
     countsInput: true,
     endsStreamByClosing: true,
+    batches: { api: "gemini", wires: ["gemini"] },
   }),
   defineProvider({
     id: "vertex",
