@@ -99,6 +99,11 @@ const CODEX_WITH_MODELS = codex(
   'supports_websockets = false\n[model_providers.postern.auth]\ncommand = "printenv"\nargs = ["POSTERN_API_KEY"]',
 );
 
+/** The header with which Codex offers its tool for images, as the guide says. */
+export const CODEX_WITH_IMAGES = codex(
+  `${ENV_KEY}supports_websockets = false\nhttp_headers = { "x-openai-actor-authorization" = "postern" }`,
+);
+
 const OPENCODE: Client = {
   tools: (file) => ({
     read: [{ name: "read", input: { filePath: file } }],
@@ -185,7 +190,7 @@ interface Run {
 
 export const CODEX_WITH_MODELS_TITLE = "Codex that lists the models";
 const CLAUDE = "anthropic/claude-opus-5-5";
-const GPT = "openai/gpt-6.2-sol";
+export const GPT = "openai/gpt-6.2-sol";
 const GEMINI = "google/gemini-3.1-pro-preview";
 
 /** Each client at its provider's API, and at another. */

@@ -7,7 +7,7 @@ import { grantCredits, USD } from "../inference/support/harness.ts";
 import { registerAccount, startGateway } from "../support/gateway.ts";
 import { scratchFolder } from "../support/scratch-folder.ts";
 import type { ClientProgram } from "./client-programs.ts";
-import { type ClientTools, createCodingTask, TASK } from "./coding-task.ts";
+import { type ClientTools, type CodingTask, createCodingTask, TASK } from "./coding-task.ts";
 import { type Exchange, startRecordingProxy } from "./recording-proxy.ts";
 
 /** Ends a client that waits forever; a run takes some seconds. */
@@ -41,9 +41,10 @@ export async function runClient(
   program: ClientProgram,
   client: Client,
   model: string,
+  taskIn: (home: string) => CodingTask = (home) => createCodingTask(home, client.tools),
 ): Promise<ClientRun> {
   const home = scratchFolder("client");
-  const task = createCodingTask(home, client.tools);
+  const task = taskIn(home);
   const gateway = await startGateway({
     providers: ["openai", "anthropic", "google"],
     script: task.script,

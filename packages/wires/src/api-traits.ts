@@ -1,7 +1,7 @@
 // What the APIs that callers use differ in, beside the form of requests and replies. Code outside this package asks for a trait
 // and does not compare the name of an API.
 
-import { codexWebSearchHint } from "./canonical/canonical-losses.ts";
+import { codexToolHint } from "./canonical/canonical-losses.ts";
 import { IMAGE_TOOL } from "./canonical/tools/server-tool.ts";
 import { searchToolOf } from "./chat/chat-web-search.ts";
 import { CHAT_FIELDS, KNOWN_CHAT_FIELDS } from "./chat/request/chat-fields.ts";
@@ -201,7 +201,7 @@ export const API_TRAITS: Readonly<Record<ApiName, ApiTraits>> = {
     effortPath: ["reasoning", "effort"],
     schemaPath: ["text", "format"],
     foreignParts: "items",
-    toolHint: codexWebSearchHint,
+    toolHint: codexToolHint,
     withPreset: responsesWithPreset,
     withSearch: ({ tools }) => withTool(tools, { type: "web_search" }),
     lengthStop: responsesLengthStop,

@@ -182,7 +182,7 @@ describe("images that the model generates", () => {
   const tool = (fields: Json = {}): Json => ({ type: "image_generation", ...fields });
 
   test.each([
-    ["GPT Image 1, which is the default", {}, 60n * 5_000n + 40n * 10_000n + 1_000n * 40_000n],
+    ["the one that OpenAI chooses", {}, 60n * 5_000n + 40n * 8_000n + 1_000n * 30_000n],
     ["another one", { model: "gpt-image-1-mini" }, 60n * 2_000n + 40n * 2_500n + 1_000n * 8_000n],
   ])("are charged by the tokens of the image model: %s", async (_, fields, cost) => {
     await open([image("ig_1")], { tool_usage: { image_gen: imageTokens }, tools: [tool(fields)] });

@@ -102,10 +102,12 @@ export function addPartLoss(losses: Loss[], path: string, part: Part): void {
   addLoss(losses, `${path}.${kind}`, "Replies of this API cannot contain this content.");
 }
 
-/** Codex sends its web search tool by default; only its configuration turns it off. */
-export function codexWebSearchHint(toolType: unknown): string {
-  return toolType === "web_search"
-    ? ' With Codex, put this line at the top of its config.toml: web_search = "disabled".'
+/** Codex sends these tools by default; only its configuration turns them off. */
+export function codexToolHint(toolType: unknown): string {
+  if (toolType === "web_search")
+    return ' With Codex, put this line at the top of its config.toml: web_search = "disabled".';
+  return toolType === "image_generation"
+    ? " With Codex, put this line below [features] in its config.toml: image_generation = false. POST /v1/images/generations creates images with other models."
     : "";
 }
 
@@ -117,7 +119,7 @@ export function nativeToolLossReason({ name, wire, value }: NativeTool): string 
     return `The namespace ${name} contains tools or fields that have no equivalent in other APIs.`;
   if (CLIENT_TOOL.test(String(value["type"])))
     return `The tool ${name} is defined only by the ${wire} API. Declare it as a function, with a schema.`;
-  const hint = wire === "responses" ? codexWebSearchHint(value["type"]) : "";
+  const hint = wire === "responses" ? codexToolHint(value["type"]) : "";
   return `The server tool ${name} runs only at a provider of the ${wire} API.${hint}`;
 }
 
