@@ -25,6 +25,7 @@ export function blankModel(id: string): Model {
     source: OPERATOR_SOURCE,
     checked: "1970-01-01",
     retired: false,
+    shutdownDate: null,
     simulated: false,
   };
 }

@@ -25,6 +25,7 @@ import { OPENAI_FACTS, OPENAI_MODELS, OPENAI_PRICE_RULES } from "./tables/openai
 import { RELAYED_FACTS, RELAYED_MODELS } from "./tables/relayed-models.ts";
 import { RETIRED } from "./tables/retired.ts";
 import { SERVER_TOOL_PRICE_RULES } from "./tables/server-tool-prices.ts";
+import { shutdownDateOf } from "./tables/shutdown-dates.ts";
 import { SIMULATOR_FACTS, SIMULATOR_MODELS } from "./tables/simulator-models.ts";
 import { XAI_FACTS, XAI_MAY_ANSWER_AS, XAI_MODELS } from "./tables/xai.ts";
 
@@ -54,6 +55,8 @@ export interface Model {
   readonly checked: string;
   /** Kept for the prices of old records; it cannot be called. */
   readonly retired: boolean;
+  /** "2026-12-01": when its provider shuts it down, or has; null if it has announced nothing. */
+  readonly shutdownDate: string | null;
   readonly simulated: boolean;
   /** The gateway searches the web, or fetches pages, for this model, because its provider does not. */
   readonly hasGatewaySearch?: true;
@@ -427,6 +430,7 @@ function toModel(listed: ListedPrice, own: SupplementalModel | undefined): Model
     source: listed.source,
     checked: listed.checked,
     retired: !listed.offered || (RETIRED[provider]?.test(name) ?? false),
+    shutdownDate: shutdownDateOf(provider, name),
     simulated: own?.simulated ?? false,
   };
 }

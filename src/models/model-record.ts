@@ -21,6 +21,7 @@ const PRICE_NAMES: readonly (readonly [Meter, string])[] = [
   ["cache_read_audio", "input_audio_cache"],
   ["output_audio", "audio_output"],
   ["input_image", "image"],
+  ["cache_read_image", "input_image_cache"],
   ["output_image", "image_output"],
   ["request", "request"],
   ["web_search", "web_search"],
@@ -109,6 +110,11 @@ export const ModelRecord = z
         "The wire formats that the provider supports for it; calls in other formats are translated.",
       example: ["chat", "responses"],
     }),
+    shutdown_date: z.string().nullable().meta({
+      description:
+        "The day on which the provider shuts the model down; `null` if it has announced none.",
+      example: "2026-12-01",
+    }),
     measured_24h: Measured,
     simulated: z
       .literal(true)
@@ -137,9 +143,9 @@ const AnthropicModel = z
     max_input_tokens: z.int().nullable(),
     max_tokens: z.int().nullable(),
     capabilities: z.null(),
-    lifecycle: z.literal("active"),
+    lifecycle: z.enum(["active", "deprecated"]),
     deprecated_at: z.null(),
-    retires_at: z.null(),
+    retires_at: z.string().nullable(),
     line: z.null(),
   })
   .meta({ id: "AnthropicModel", description: "A model in the format of Anthropic's API." });
@@ -210,6 +216,7 @@ export function toModelRecord(
     pricing: card === undefined ? {} : pricingOf(card),
     available,
     wires: [...model.wires],
+    shutdown_date: model.shutdownDate,
     measured_24h: toMeasured(measured),
     ...(model.simulated ? { simulated: true as const } : {}),
   };
@@ -285,9 +292,9 @@ export function toAnthropicModel(
     max_input_tokens: model.contextLength,
     max_tokens: model.maxOutputTokens,
     capabilities: null,
-    lifecycle: "active",
+    lifecycle: model.shutdownDate === null ? "active" : "deprecated",
     deprecated_at: null,
-    retires_at: null,
+    retires_at: model.shutdownDate && `${model.shutdownDate}T00:00:00Z`,
     line: null,
   };
 }

@@ -2,7 +2,7 @@
 // call's cost follows the same rules in price-bound.ts.
 //
 // A meter without a price of its own is billed at a fallback price: cache reads and writes as plain input, one-hour cache
-// writes as at least a five-minute write, audio and images as text of the same direction (cached audio as audio), reasoning
+// writes as at least a five-minute write, audio and images as text of the same direction (cached ones as uncached), reasoning
 // as output. A fee without a price costs nothing. Fallbacks that could be too low are listed in `missingPrices`.
 
 import {
@@ -67,8 +67,8 @@ export interface PricedUsage {
 /** The card of another model that ran within the call; undefined bills its usage by the main card. */
 export type CardResolver = (model: string) => PriceCard | undefined;
 
-export const INPUT_METERS = TOKEN_METERS.slice(0, 7);
-export const OUTPUT_METERS = TOKEN_METERS.slice(7);
+export const INPUT_METERS = TOKEN_METERS.slice(0, 8);
+export const OUTPUT_METERS = TOKEN_METERS.slice(8);
 const ALL_METERS: readonly Meter[] = [...TOKEN_METERS, ...FEE_METERS];
 const FEES: ReadonlySet<Meter> = new Set(FEE_METERS);
 /** A meter without a price is billed at the highest price of these. */
@@ -79,6 +79,7 @@ const FALLBACK_METERS: Readonly<Partial<Record<Meter, readonly Meter[]>>> = {
   input_audio: ["input"],
   cache_read_audio: ["input", "input_audio"],
   input_image: ["input"],
+  cache_read_image: ["input", "input_image"],
   output: ["input"],
   reasoning: ["output"],
   output_audio: ["output"],
@@ -88,6 +89,7 @@ const FALLBACK_METERS: Readonly<Partial<Record<Meter, readonly Meter[]>>> = {
 const SAFE_FALLBACKS: ReadonlySet<Meter> = new Set<Meter>([
   "cache_read",
   "input_image",
+  "cache_read_image",
   "reasoning",
   "request",
 ]);

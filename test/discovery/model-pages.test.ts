@@ -53,6 +53,15 @@ test("the page of a model has prices, providers and code that names it", async (
   expect(await missing.text()).toContain("<h1>Not found</h1>");
 });
 
+test("a model says when its provider shuts it down", async () => {
+  const read = async (id: string) => (await fetch(`${gateway.url}/v1/models/${id}`)).json();
+  expect(await read("openai/gpt-image-1-mini")).toMatchObject({ shutdown_date: "2026-12-01" });
+  expect(await read("openai/gpt-image-2")).toMatchObject({ shutdown_date: null });
+  const says = "Its provider has announced to shut it down on 2026-12-01.";
+  expect(await text("/models/openai/gpt-image-1-mini")).toContain(says);
+  expect(await text("/models/openai/gpt-image-2")).not.toContain("shut it down");
+});
+
 test("the page of a model has its price history, or says that no change is known", async () => {
   const changed = await text("/models/azure/o3.md");
   expect(changed).toContain("| 2025-06-10 | $2.00 | $0.50 | $8.00 |");

@@ -10,7 +10,7 @@ import {
 } from "../../src/models/catalog.ts";
 import { affordableOutput, costBound, priceUpperBound } from "../../src/models/price-bound.ts";
 import { cardAt, datedCard, picoPerToken, ratioOf } from "../../src/models/price-card.ts";
-import { isPriced, price, rateOf } from "../../src/models/price.ts";
+import { INPUT_METERS, isPriced, OUTPUT_METERS, price, rateOf } from "../../src/models/price.ts";
 import type { PriceCard } from "../../src/models/price.ts";
 
 const NOW = Date.parse("2026-11-21T12:00:00Z");
@@ -391,8 +391,8 @@ describe("priceUpperBound", () => {
           const count = (meters: readonly TokenMeter[]): number =>
             meters.reduce((sum, meter) => sum + (call.tokens[meter] ?? 0), 0);
           const bounds = {
-            inputTokens: count(TOKEN_METERS.slice(0, 7)) + call.slack,
-            outputTokens: count(TOKEN_METERS.slice(7)) + call.slack,
+            inputTokens: count(INPUT_METERS) + call.slack,
+            outputTokens: count(OUTPUT_METERS) + call.slack,
             fees: call.fees,
             ...(call.serviceTier !== undefined && { serviceTier: call.serviceTier }),
             ...(call.speed !== undefined && { speed: call.speed }),
@@ -414,11 +414,8 @@ describe("priceUpperBound", () => {
         anyTokens,
         fc.constantFrom("priority", "fast", "flex", "standard"),
         (card, used, requestedTier) => {
-          const input = TOKEN_METERS.slice(0, 7).reduce(
-            (sum, meter) => sum + (used[meter] ?? 0),
-            0,
-          );
-          const output = TOKEN_METERS.slice(7).reduce((sum, meter) => sum + (used[meter] ?? 0), 0);
+          const input = INPUT_METERS.reduce((sum, meter) => sum + (used[meter] ?? 0), 0);
+          const output = OUTPUT_METERS.reduce((sum, meter) => sum + (used[meter] ?? 0), 0);
           const bound = priceUpperBound(
             { inputTokens: input, outputTokens: output, serviceTier: requestedTier },
             card,

@@ -26,6 +26,7 @@ function model(id: string, more: Partial<Model> = {}): Model {
     source: "",
     checked: "",
     retired: false,
+    shutdownDate: null,
     simulated: false,
     ...more,
   };

@@ -32,6 +32,7 @@ const PER_TOKEN: Readonly<Record<string, string>> = {
   audio: "Audio input",
   audio_output: "Audio output",
   image: "Image input",
+  input_image_cache: "Cached image input",
   image_output: "Image output",
 };
 
@@ -125,6 +126,9 @@ function remarks(model: ModelRecordJson): readonly string[] {
     model.simulated === true
       ? "Simulated: its output is not real. It exists to test programs."
       : "",
+    model.shutdown_date === null
+      ? ""
+      : `Its provider has announced to shut it down on ${model.shutdown_date}.`,
   ];
 }
 

@@ -196,9 +196,10 @@ export function tokenTotals(usage: Usage): TokenTotals {
 
 function tokenTotalsOfPart({ tokens }: Usage): TokenTotals {
   const { input = 0, input_audio = 0, input_image = 0 } = tokens;
-  const { cache_read = 0, cache_read_audio = 0, cache_write_5m = 0, cache_write_1h = 0 } = tokens;
+  const { cache_read = 0, cache_read_audio = 0, cache_read_image = 0 } = tokens;
+  const { cache_write_5m = 0, cache_write_1h = 0 } = tokens;
   const { output = 0, reasoning = 0, output_audio = 0, output_image = 0 } = tokens;
-  const read = cache_read + cache_read_audio;
+  const read = cache_read + cache_read_audio + cache_read_image;
   const written = cache_write_5m + cache_write_1h;
   return {
     inputTokens: input + input_audio + input_image + read + written,

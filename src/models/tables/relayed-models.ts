@@ -257,6 +257,7 @@ const GPT_IMAGE_2: TokenPrices = {
   input: "5",
   cache_read: "1.25",
   input_image: "8",
+  cache_read_image: "2",
   output: "30",
   output_image: "30",
 };
@@ -281,12 +282,25 @@ const OPENAI_IMAGE_MODELS: readonly (readonly [
   [
     "gpt-image-1",
     "GPT Image 1",
-    { ...GPT_IMAGE_2, input_image: "10", output: "40", output_image: "40" },
+    {
+      ...GPT_IMAGE_2,
+      input_image: "10",
+      cache_read_image: "2.5",
+      output: "40",
+      output_image: "40",
+    },
   ],
   [
     "gpt-image-1-mini",
     "GPT Image 1 Mini",
-    { input: "2", cache_read: "0.2", input_image: "2.5", output: "8", output_image: "8" },
+    {
+      input: "2",
+      cache_read: "0.2",
+      input_image: "2.5",
+      cache_read_image: "0.25",
+      output: "8",
+      output_image: "8",
+    },
   ],
 ];
 

@@ -491,6 +491,26 @@ describe("a provider's own account", () => {
     expect(JSON.parse(text)).toMatchObject({ data: [{ b64_json: "AAAA" }] });
   });
 
+  test("of OpenAI pays less for the cached tokens of images, and of texts", async () => {
+    const usage = {
+      input_tokens: 150,
+      output_tokens: 1_000,
+      total_tokens: 1_150,
+      input_tokens_details: {
+        text_tokens: 50,
+        image_tokens: 100,
+        cached_tokens: 90,
+        cached_tokens_details: { text_tokens: 20, image_tokens: 70 },
+      },
+    };
+    const reply = { body: JSON.stringify({ created: 1, data: [{ b64_json: "AAAA" }], usage }) };
+    const body = { model: "openai/gpt-image-2", prompt: "a lighthouse" };
+    const { paid } = await send("OPENAI", reply, PATHS.images, body);
+    const texts = 30n * 5_000n + 20n * 1_250n;
+    const images = 30n * 8_000n + 70n * 2_000n;
+    expect(paid).toBe(texts + images + 1_000n * 30_000n);
+  });
+
   test("of Google makes an image with generateContent, at the price of its tokens", async () => {
     const image = { inlineData: { mimeType: "image/png", data: "AAAA" } };
     const usageMetadata = {

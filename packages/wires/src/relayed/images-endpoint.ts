@@ -191,6 +191,10 @@ function usageOfImages(reply: JsonObject, context: RelayedContext): Usage | unde
           total: readCount(notes, input),
           cached: readCount(notes, inputDetails("cached_tokens")),
           image: readCount(notes, inputDetails("image_tokens")),
+          cachedImage: readCount(
+            notes,
+            valueAt(usage, ["input_tokens_details", "cached_tokens_details", "image_tokens"]),
+          ),
         }),
         // Without details all output is images.
         ...splitOutput(notes, { total, reasoning: 0, image: Math.max(0, total - text) }),

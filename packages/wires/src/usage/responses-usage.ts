@@ -215,8 +215,12 @@ function imageToolUsage(notes: ReadNotes, body: unknown): Usage | undefined {
       tokens: {
         ...splitInput(own, {
           total: input,
-          cached: 0,
+          cached: readCount(own, valueAt(usage, ["input_tokens_details", "cached_tokens"])),
           image: readCount(own, valueAt(usage, ["input_tokens_details", "image_tokens"])),
+          cachedImage: readCount(
+            own,
+            valueAt(usage, ["input_tokens_details", "cached_tokens_details", "image_tokens"]),
+          ),
         }),
         ...splitOutput(own, {
           total: output,

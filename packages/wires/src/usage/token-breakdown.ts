@@ -16,6 +16,8 @@ export interface InputBreakdown {
   readonly image?: number;
   /** Cached part of the audio, if reported. */
   readonly cachedAudio?: number;
+  /** The same of images, 0 if it is not reported; absent where cached images have the price of cached text. */
+  readonly cachedImage?: number;
 }
 
 /**
@@ -35,13 +37,23 @@ export function splitInput(notes: ReadNotes, breakdown: InputBreakdown): Tokens 
     Math.max(breakdown.cachedAudio ?? 0, audioBeyondUncached),
   );
   const uncachedAudio = Math.min(uncached, audio - cachedAudio);
-  const uncachedImage = Math.min(breakdown.image ?? 0, uncached - uncachedAudio);
+  const image = breakdown.image ?? 0;
+  const cachedImage =
+    breakdown.cachedImage === undefined
+      ? 0
+      : Math.min(
+          cached - cachedAudio,
+          image,
+          Math.max(breakdown.cachedImage, image - (uncached - uncachedAudio)),
+        );
+  const uncachedImage = Math.min(image - cachedImage, uncached - uncachedAudio);
   return {
     input: uncached - uncachedAudio - uncachedImage,
     input_audio: uncachedAudio,
     input_image: uncachedImage,
-    cache_read: cached - cachedAudio,
+    cache_read: cached - cachedAudio - cachedImage,
     cache_read_audio: cachedAudio,
+    cache_read_image: cachedImage,
     cache_write_5m: written - writtenLong,
     cache_write_1h: writtenLong,
   };

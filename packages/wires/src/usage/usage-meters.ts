@@ -11,6 +11,7 @@ export const TOKEN_METERS = [
   "input_audio",
   "cache_read_audio",
   "input_image",
+  "cache_read_image",
   "output",
   "reasoning",
   "output_audio",

@@ -5,7 +5,8 @@ import type { Usage } from "../../usage/usage-meters.ts";
 /** In this API cached tokens are part of the prompt tokens, and reasoning tokens part of the completion tokens. */
 export function writeUsage(report: UsageReport): JsonObject {
   const { tokens } = report.usage;
-  const cached = (tokens.cache_read ?? 0) + (tokens.cache_read_audio ?? 0);
+  const cached =
+    (tokens.cache_read ?? 0) + (tokens.cache_read_audio ?? 0) + (tokens.cache_read_image ?? 0);
   const cacheWrites = (tokens.cache_write_5m ?? 0) + (tokens.cache_write_1h ?? 0);
   const inputAudio = (tokens.input_audio ?? 0) + (tokens.cache_read_audio ?? 0);
   const prompt = inputTokens(report.usage);
@@ -42,6 +43,7 @@ function inputTokens({ tokens }: Usage): number {
     "input_audio",
     "cache_read_audio",
     "input_image",
+    "cache_read_image",
   ] as const) {
     sum += tokens[meter] ?? 0;
   }

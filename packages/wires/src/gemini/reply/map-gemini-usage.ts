@@ -6,9 +6,9 @@ import type { TokenMeter, Usage } from "../../usage/usage-meters.ts";
 export function writeUsage({ usage, extras }: UsageReport): JsonObject {
   const text = sumTokens(usage, "input", "cache_read", "cache_write_5m", "cache_write_1h");
   const audio = sumTokens(usage, "input_audio", "cache_read_audio");
-  const image = sumTokens(usage, "input_image");
+  const image = sumTokens(usage, "input_image", "cache_read_image");
   const prompt = text + audio + image;
-  const cached = sumTokens(usage, "cache_read", "cache_read_audio");
+  const cached = sumTokens(usage, "cache_read", "cache_read_audio", "cache_read_image");
   const outputAudio = sumTokens(usage, "output_audio");
   const outputImage = sumTokens(usage, "output_image");
   const candidates = sumTokens(usage, "output") + outputAudio + outputImage;

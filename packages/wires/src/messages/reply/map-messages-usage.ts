@@ -17,7 +17,7 @@ export function writeUsage({ usage, extras }: UsageReport): JsonObject {
   return {
     input_tokens: sumTokens(usage, "input", "input_audio", "input_image"),
     cache_creation_input_tokens: written5m + written1h,
-    cache_read_input_tokens: sumTokens(usage, "cache_read", "cache_read_audio"),
+    cache_read_input_tokens: sumTokens(usage, "cache_read", "cache_read_audio", "cache_read_image"),
     cache_creation: { ephemeral_5m_input_tokens: written5m, ephemeral_1h_input_tokens: written1h },
     output_tokens: sumTokens(usage, "output", "reasoning", "output_audio", "output_image"),
     output_tokens_details: tokens.reasoning ? { thinking_tokens: tokens.reasoning } : null,

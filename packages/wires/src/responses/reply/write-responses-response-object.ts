@@ -123,7 +123,8 @@ function instructionsOf(turns: readonly Turn[]): string | undefined {
 /** In this API cached tokens are part of the input tokens, and reasoning tokens part of the output tokens. */
 function writeUsage(report: UsageReport): JsonObject {
   const { tokens } = report.usage;
-  const cached = (tokens.cache_read ?? 0) + (tokens.cache_read_audio ?? 0);
+  const cached =
+    (tokens.cache_read ?? 0) + (tokens.cache_read_audio ?? 0) + (tokens.cache_read_image ?? 0);
   const written = (tokens.cache_write_5m ?? 0) + (tokens.cache_write_1h ?? 0);
   const uncached = (tokens.input ?? 0) + (tokens.input_audio ?? 0) + (tokens.input_image ?? 0);
   const reasoning = tokens.reasoning ?? 0;
