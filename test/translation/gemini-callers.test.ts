@@ -1,10 +1,17 @@
-// Google's SDK, unmodified, over every wire: the row of Gemini in the table of pairs of APIs and wires.
+// Google's SDK, unmodified, over every wire: the row of Gemini in the table of pairs of APIs and wires. Its conversations of two
+// turns are in multi-turn.test.ts, and its fields in translation-doc.test.ts.
 
 import { afterAll, describe, expect, test } from "bun:test";
 import { expectSettledLedger } from "../inference/support/harness.ts";
 import { googleClient } from "./support/google-client.ts";
-import { expensiveModelOn, modelOn, startHarness, WIRES } from "./support/harness.ts";
-import { signaturesIn } from "./support/signatures.ts";
+import {
+  callApi,
+  errorParam,
+  expensiveModelOn,
+  modelOn,
+  startHarness,
+  WIRES,
+} from "./support/harness.ts";
 
 const harness = await startHarness();
 const client = googleClient(harness);
@@ -69,30 +76,6 @@ for (const wire of WIRES)
         });
         expect(answered.text).toContain("noon");
         expect(answered.finish).toBe("stop");
-      });
-
-      test(`sends the provider its own signatures back (${method})`, async () => {
-        const prompt = {
-          model,
-          text: "[[sim: preamble reasoning=12]] use weather and clock, both",
-          tools: { weather: CITY, clock: CITY },
-          effort: "low",
-        } as const;
-        const first = await client[method](prompt);
-        expect(first.calls.length).toBe(2);
-        const { length: before } = harness.upstreamRequests;
-        const second = await client[method]({
-          ...prompt,
-          previousReply: first,
-          toolResults: ["rain", "noon"],
-        });
-        expect(second.finish).toBe("stop");
-        expect(second.text).toContain("noon");
-        const replied = (await harness.upstreamRequests[before - 1]?.reply) ?? "";
-        const issued = signaturesIn(wire, replied);
-        const sent = JSON.stringify(harness.upstreamRequests[before]?.body);
-        expect(signaturesIn(wire, sent)).toEqual(issued);
-        expect(issued.length > 0).toBe(wire !== "chat");
       });
     }
 
@@ -164,4 +147,44 @@ describe("reasoning from another model", () => {
       expect(JSON.stringify(harness.upstreamRequests.at(-1)?.body)).not.toContain("pst1.");
     }
   });
+});
+
+describe("an image that Gemini generated, with its signature", () => {
+  const parts = [
+    { text: "Here it is.", thoughtSignature: "dGV4dA==" },
+    { inlineData: { mimeType: "image/png", data: PIXEL }, thoughtSignature: "aW1hZ2U=" },
+  ];
+  const bodyFor = (model: string) => ({
+    model,
+    contents: [
+      { role: "user", parts: [{ text: "paint" }] },
+      { role: "model", parts },
+      { role: "user", parts: [{ text: "make it bigger" }] },
+    ],
+  });
+
+  test("is sent back to Gemini as it is", async () => {
+    const { status } = await callApi(harness, "gemini", bodyFor(modelOn("gemini")));
+    expect(status).toBe(200);
+    const contents = harness.upstreamRequests.at(-1)?.body["contents"] as unknown[] | undefined;
+    expect(contents?.[1]).toEqual({ role: "model", parts });
+  });
+
+  test("is refused at a model on responses, which takes no images of a model", async () => {
+    const { status, json } = await callApi(harness, "gemini", bodyFor(modelOn("responses")));
+    expect([status, errorParam(json)]).toEqual([400, "contents[1].parts[1]"]);
+  });
+
+  test.each(["chat", "messages", "converse"] as const)(
+    "is sent to a model on %s without its signature",
+    async (wire) => {
+      const { status, headers } = await callApi(harness, "gemini", bodyFor(modelOn(wire)));
+      expect(status).toBe(200);
+      expect(headers.get("x-postern-dropped")).toContain("contents[1].parts[1]");
+      const sent = JSON.stringify(harness.upstreamRequests.at(-1)?.body);
+      expect(sent).toContain("Here it is.");
+      expect(sent).not.toContain("aW1hZ2U=");
+      expect(sent).not.toContain("dGV4dA==");
+    },
+  );
 });

@@ -1,5 +1,6 @@
-// Sends every feature over every pair of API and wire, and compares the outcomes with docs/site/translation.md.
-// `POSTERN_WRITE_DOCS=1 node bin/bun.js test test/translation/translation-doc.test.ts` writes the file.
+// Sends every feature over every pair of API and wire, and compares the outcomes with docs/site/translation.md
+// and translation-gemini.md.
+// `POSTERN_WRITE_DOCS=1 node bin/bun.js test test/translation/translation-doc.test.ts` writes the files, one at a time.
 
 import { afterAll, describe, expect, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
@@ -7,9 +8,10 @@ import path from "node:path";
 import { isObject } from "../../src/base/json.ts";
 import { checkExchanges } from "./support/check-exchanges.ts";
 import {
-  type Api,
-  APIS,
+  CALLER_APIS,
   callApi,
+  type CallerApi,
+  errorParam,
   type Json,
   minimalBody,
   startHarness,
@@ -17,9 +19,13 @@ import {
   WIRES,
 } from "./support/harness.ts";
 import { type Feature, FEATURES } from "./support/request-features.ts";
-import { renderTranslationDoc, type FeatureOutcome } from "./support/translation-doc.ts";
+import {
+  renderGeminiDoc,
+  renderTranslationDoc,
+  type FeatureOutcome,
+} from "./support/translation-doc.ts";
 
-const FILE = path.join(import.meta.dir, "..", "..", "docs", "site", "translation.md");
+const SITE = path.join(import.meta.dir, "..", "..", "docs", "site");
 
 /** From here on the page is written by hand: the results of `npm run conformance`. */
 const WRITTEN_SECTION = "## What is refused\n";
@@ -33,7 +39,7 @@ afterAll(async () => {
 describe("docs/site/translation.md", () => {
   test("matches the gateway's behavior", async () => {
     const outcomes: FeatureOutcome[] = [];
-    for (const api of APIS)
+    for (const api of CALLER_APIS)
       for (const wire of WIRES) {
         const plain = await sentBody(api, wire, {});
         for (const feature of FEATURES) {
@@ -42,13 +48,20 @@ describe("docs/site/translation.md", () => {
             outcomes.push(await featureOutcome(api, wire, { feature, fields, plain: plain.body }));
         }
       }
-    const text = renderTranslationDoc(outcomes);
-    const current = readFileSync(FILE, "utf8");
-    const written = current.slice(current.indexOf(WRITTEN_SECTION));
-    const frontMatter = /^---\n[^]*?\n---\n/.exec(current)?.[0] ?? "";
-    const page = `${frontMatter}${text}\n${written}`;
-    if (process.env["POSTERN_WRITE_DOCS"] === "1") writeFileSync(FILE, page);
-    expect(current).toBe(page);
+    const pages = [
+      ["translation.md", renderTranslationDoc(outcomes)],
+      ["translation-gemini.md", renderGeminiDoc(outcomes)],
+    ] as const;
+    for (const [name, text] of pages) {
+      const file = path.join(SITE, name);
+      const current = readFileSync(file, "utf8");
+      const start = current.indexOf(WRITTEN_SECTION);
+      const written = start === -1 ? "" : `\n${current.slice(start)}`;
+      const frontMatter = /^---\n[^]*?\n---\n/.exec(current)?.[0] ?? "";
+      const page = `${frontMatter}${text}${written}`;
+      if (process.env["POSTERN_WRITE_DOCS"] === "1") writeFileSync(file, page);
+      expect(current).toBe(page);
+    }
   });
 });
 
@@ -59,7 +72,7 @@ interface FeatureRequest {
   readonly plain: Json;
 }
 
-async function sentBody(api: Api, wire: Wire, fields: Json) {
+async function sentBody(api: CallerApi, wire: Wire, fields: Json) {
   const before = harness.upstreamRequests.length;
   const response = await callApi(harness, api, { ...minimalBody(api, wire, "hello"), ...fields });
   return {
@@ -70,7 +83,7 @@ async function sentBody(api: Api, wire: Wire, fields: Json) {
 }
 
 async function featureOutcome(
-  api: Api,
+  api: CallerApi,
   wire: Wire,
   { feature, fields, plain }: FeatureRequest,
 ): Promise<FeatureOutcome> {
@@ -80,7 +93,7 @@ async function featureOutcome(
   const base = { api, wire, feature, dropped };
   if (!wasSent) {
     expect([feature.title, api, wire, response.status]).toEqual([feature.title, api, wire, 400]);
-    expect(typeof error?.["param"]).toBe("string");
+    expect(typeof errorParam(response.json)).toBe("string");
     // With postern.lossy, the request is sent without the rejected field, unless the loss is fatal.
     const lossy = await sentBody(api, wire, { ...fields, postern: { lossy: true } });
     const isDroppable = lossy.wasSent;
@@ -94,7 +107,7 @@ async function featureOutcome(
     return {
       ...base,
       kind: isDroppable ? "rejected" : "fatal",
-      paths: [String(error?.["param"])],
+      paths: [String(errorParam(response.json))],
     };
   }
   expect([feature.title, api, wire, response.status, error?.["message"]]).toEqual([

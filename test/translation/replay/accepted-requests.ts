@@ -2,22 +2,24 @@
 
 import { isObject } from "../../../src/base/json.ts";
 import { type Recording, recordings } from "../../support/recordings/recordings.ts";
-import type { Api, Json } from "../support/harness.ts";
+import type { CallerApi, Json } from "../support/harness.ts";
 
 export interface AcceptedRequest {
-  readonly api: Api;
+  readonly api: CallerApi;
   readonly body: Json;
   /** The request whose reply `previous_response_id` names. */
   readonly previous?: Json | undefined;
 }
 
-const API_OF_ENDPOINT: ReadonlyMap<string, Api> = new Map([
+const API_OF_ENDPOINT: ReadonlyMap<string, CallerApi> = new Map([
+  ["gemini.generateContent", "gemini"],
+  ["gemini.streamGenerateContent", "gemini"],
   ["openai.chat", "chat"],
   ["openai.responses", "responses"],
   ["anthropic.messages", "messages"],
 ]);
 
-/** The recorded requests of the three APIs that a provider answered. */
+/** The recorded requests of the APIs that a provider answered. */
 export function acceptedRequests(folder?: string): readonly AcceptedRequest[] {
   const found: AcceptedRequest[] = [];
   const seen = new Set<string>();
@@ -44,8 +46,9 @@ function replyIdOf({ responseBody }: Recording): string | undefined {
   return /"id":\s*"(resp_[^"]+)"/.exec(decoder.decode(responseBody))?.[1];
 }
 
-function isRequest(api: Api, body: Json): boolean {
-  return api === "responses" ? body["input"] !== undefined : Array.isArray(body["messages"]);
+function isRequest(api: CallerApi, body: Json): boolean {
+  if (api === "responses") return body["input"] !== undefined;
+  return Array.isArray(body[api === "gemini" ? "contents" : "messages"]);
 }
 
 export function parseJson(text: string): Json | undefined {

@@ -23,7 +23,7 @@ const MEANING: readonly (readonly [reason: RegExp, why: string, subject: Subject
   [/The price of the tool .* is not known/, "A server tool without a price", "tools"],
   [/^400 tools\[\]\.model: The advisor model/, "An advisor model of another provider", "tools"],
   [
-    /always live|restrict a search|restrict fetching|does not combine/,
+    /always live|restrict a search|restrict fetching|does not combine|tool of this model's provider has no equivalent/,
     "A setting of a web search that the provider does not have",
     "tools",
   ],
@@ -34,14 +34,15 @@ const MEANING: readonly (readonly [reason: RegExp, why: string, subject: Subject
   ],
   [/does not connect to MCP servers/, "An MCP server that is not on the workspace's list", "tools"],
   [/^400 (?:web_search_options|mcp_servers|container):/, "A field for server tools", "tools"],
-  [/^400 audio:/, "Audio output", "content"],
+  [/^400 (?:audio|generationConfig\.speechConfig):/, "Audio output", "content"],
   [
     /This content is specific to|native content in/,
     "A call or result of a server tool in the history",
     "tools",
   ],
   [/supports only text in tool results/, "Audio or video in a tool result", "tools"],
-  [/does not support audio/, "Audio", "content"],
+  [/does not support (?:this )?audio/, "Audio", "content"],
+  [/does not support (?:this )?video|video_url/, "Video", "content"],
   [/does not support citations|document context/, "Citations of documents", "content"],
   [/^400 n:/, "Several choices", "content"],
   [/stored at another provider|file is stored/, "A file at another provider", "storage"],
@@ -77,13 +78,21 @@ export function refusedTool(body: Json, param: string): string | undefined {
   let name: string | undefined;
   for (const step of steps) {
     value = Array.isArray(value) ? value[Number(step)] : isObject(value) ? value[step] : undefined;
-    const type = isObject(value) ? value["type"] : undefined;
+    const type = isObject(value) ? (value["type"] ?? geminiTool(value)) : undefined;
     if (typeof type !== "string") continue;
     if (field === "tools" ? !/^(?:function|custom)$/.test(type) : SERVER_PART.test(type))
       name ??= type;
   }
   return name;
 }
+
+/** Google names a tool by its only key. */
+function geminiTool(tool: Json): string | undefined {
+  return Object.keys(tool).find((key) => GEMINI_TOOL.test(key));
+}
+
+const GEMINI_TOOL =
+  /^(?:google_?[sS]earch(?:_?[rR]etrieval)?|google_?[mM]aps|url_?[cC]ontext|code_?[eE]xecution|file_?[sS]earch|computer_?[uU]se|mcp_?[sS]ervers)$/;
 
 export const REFUSED_FOR: readonly string[] = [...new Set(MEANING.map(([, why]) => why))];
 

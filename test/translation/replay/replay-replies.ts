@@ -1,4 +1,4 @@
-// Replays recorded replies over the three APIs: a provider of each wire sends the recorded bytes.
+// Replays recorded replies over each API: a provider of each wire sends the recorded bytes.
 
 import { isObject } from "../../../src/base/json.ts";
 import {
@@ -7,10 +7,17 @@ import {
   recordings,
   replayBytes,
 } from "../../support/recordings/recordings.ts";
-import { type Api, APIS, callApi, type Harness, type Json, modelOn } from "../support/harness.ts";
+import {
+  CALLER_APIS,
+  callApi,
+  type CallerApi,
+  type Harness,
+  type Json,
+  modelOn,
+} from "../support/harness.ts";
 
 export interface ReplyResult {
-  readonly api: Api;
+  readonly api: CallerApi;
   readonly wire: RecordedWire;
   answered: number;
   /** On the wire's own API: equal to the recorded bytes except for the cost. */
@@ -44,7 +51,7 @@ export async function replayReplies(
         headers: { "content-type": contentType(recording) },
       });
     let expected: string | undefined;
-    for (const api of APIS.toSorted((left) => (left === wire ? -1 : 1))) {
+    for (const api of CALLER_APIS.toSorted((left) => (left === wire ? -1 : 1))) {
       const result = resultOf(results, api, wire);
       const cost = await replayOne(harness, recording, result);
       if (cost === undefined) continue;
@@ -89,7 +96,12 @@ function withoutCost(text: string): string {
   return text.replace(COST, "").trim();
 }
 
-function bodyFor(api: Api): Json {
+function bodyFor(api: CallerApi): Json {
+  if (api === "gemini")
+    return {
+      contents: [{ role: "user", parts: [{ text: "hello" }] }],
+      generationConfig: { maxOutputTokens: 9_000 },
+    };
   if (api === "responses") return { input: "hello", max_output_tokens: 9_000 };
   return { messages: [{ role: "user", content: "hello" }], max_tokens: 9_000 };
 }
@@ -123,7 +135,7 @@ function contentType({ stream, wire }: Recording): string {
   return wire === "converse" ? "application/vnd.amazon.eventstream" : "text/event-stream";
 }
 
-function resultOf(results: ReplyResult[], api: Api, wire: RecordedWire): ReplyResult {
+function resultOf(results: ReplyResult[], api: CallerApi, wire: RecordedWire): ReplyResult {
   const found = results.find((one) => one.api === api && one.wire === wire);
   if (found !== undefined) return found;
   const created = {

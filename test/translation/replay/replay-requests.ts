@@ -3,7 +3,15 @@
 
 import { arrayIn, isObject } from "../../../src/base/json.ts";
 import { registerAccount, type TestAccount } from "../../support/gateway.ts";
-import { type Api, APIS, type Harness, type Json, modelOn } from "../support/harness.ts";
+import {
+  CALLER_APIS,
+  type CallerApi,
+  errorParam,
+  type Harness,
+  type Json,
+  modelOn,
+  requestOf,
+} from "../support/harness.ts";
 import { type AcceptedRequest, parseJson } from "./accepted-requests.ts";
 import { isAboutAccount, refusedTool } from "./refusals.ts";
 
@@ -22,7 +30,7 @@ export const TARGET_PROVIDERS = ["openai", "anthropic", "bedrock"] as const;
 const RECORDED_PROVIDERS = ["openai", "anthropic"] as const;
 
 export interface PairResult {
-  readonly api: Api;
+  readonly api: CallerApi;
   readonly target: TargetName;
   answered: number;
   /** How often a request was refused, by the field and the reason. */
@@ -37,11 +45,6 @@ export interface PairResult {
   ownKeyAnswered: number;
 }
 
-const API_PATHS: Readonly<Record<Api, string>> = {
-  chat: "/v1/chat/completions",
-  responses: "/v1/responses",
-  messages: "/v1/messages",
-};
 const CONCURRENCY = 8;
 
 interface ReplayContext {
@@ -60,7 +63,7 @@ export async function replayRequests(
     ownKeyAccount: await accountWithOwnKeys(harness),
     objectRequests: new Set(),
   };
-  const results = APIS.flatMap((api) =>
+  const results = CALLER_APIS.flatMap((api) =>
     Object.keys(TARGETS).map((target): PairResult => ({
       api,
       target: target as TargetName, // Safe because these are the keys of the table.
@@ -114,12 +117,14 @@ async function replayOne(
 ): Promise<void> {
   const { api, body, previous } = request;
   const { account } = context.harness;
-  const send = (sender: TestAccount, sent: Json): Promise<Response> =>
-    fetch(context.harness.gateway.url + API_PATHS[api], {
+  const send = (sender: TestAccount, wanted: Json): Promise<Response> => {
+    const sent = requestOf(api, bodyFor(wanted, result.target));
+    return fetch(context.harness.gateway.url + sent.path, {
       method: "POST",
       headers: sender.headers,
-      body: JSON.stringify(bodyFor(sent, result.target)),
+      body: JSON.stringify(sent.body),
     });
+  };
   const sent =
     previous === undefined ? body : continued(body, await send(account, firstTurn(previous)));
   const response = await send(account, await sent);
@@ -170,8 +175,10 @@ async function continued(body: Json, response: Response): Promise<Json> {
 
 /** The field and the message, without what differs between requests. */
 function refusalReason(status: number, text: string): string {
-  const error = parseJson(text)?.["error"];
-  const { message = "", param } = isObject(error) ? error : {};
+  const json = parseJson(text) ?? {};
+  const { error } = json;
+  const { message = "" } = isObject(error) ? error : {};
+  const param = errorParam(json);
   const said = String(message)
     // Errors of the Messages API begin with the path.
     .replace(/^[\w.]+: (?:Extra inputs are not permitted\n)?/, "")
@@ -182,8 +189,7 @@ function refusalReason(status: number, text: string): string {
 }
 
 function paramOf(text: string): string {
-  const error = parseJson(text)?.["error"];
-  const param = isObject(error) ? error["param"] : undefined;
+  const param = errorParam(parseJson(text) ?? {});
   return typeof param === "string" ? param : "";
 }
 

@@ -3,11 +3,17 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { skipWithoutRecordings } from "../../support/recordings/recordings.ts";
-import { type Api, startHarness } from "../support/harness.ts";
+import { type CallerApi, startHarness } from "../support/harness.ts";
 import { type AcceptedRequest, acceptedRequests } from "./accepted-requests.ts";
 import { isAboutMeaning, REFUSED_FOR } from "./refusals.ts";
 import { replayReplies } from "./replay-replies.ts";
-import { isOwnApi, replayRequests, TARGET_PROVIDERS, type TargetName } from "./replay-requests.ts";
+import {
+  type PairResult,
+  isOwnApi,
+  replayRequests,
+  TARGET_PROVIDERS,
+  type TargetName,
+} from "./replay-requests.ts";
 import { refusalCounts, replyReport, requestReport } from "./report.ts";
 
 /**
@@ -15,7 +21,7 @@ import { refusalCounts, replyReport, requestReport } from "./report.ts";
  * in the report by name.
  */
 const REFUSALS_MAX: Readonly<
-  Record<Api, Readonly<Record<TargetName, readonly [all: number, tools: number]>>>
+  Record<CallerApi, Readonly<Record<TargetName, readonly [all: number, tools: number]>>>
 > = {
   chat: {
     "chat (compatible server)": [3, 3],
@@ -41,16 +47,31 @@ const REFUSALS_MAX: Readonly<
     "gemini (gemini-3.1-flash)": [8, 7],
     "converse (claude-haiku-4-5)": [19, 18],
   },
+  gemini: {
+    "chat (compatible server)": [18, 10],
+    "responses (openai/gpt-5.5)": [15, 7],
+    "messages (anthropic/claude-sonnet-4-5)": [16, 7],
+    "messages (anthropic/claude-opus-5-5)": [16, 7],
+    "gemini (gemini-3.1-flash)": [6, 0],
+    "converse (claude-haiku-4-5)": [19, 10],
+  },
 };
 /** Without these tools, all in: the share of requests that may be refused at the provider's own API, and in translation. */
 const OWN_API_SHARE_MAX = 0.01;
 const TRANSLATED_SHARE_MAX = 0.02;
+/** Of the 122 requests over Google's API, six name objects of Google's account and four have audio or a video. */
+const GEMINI_SHARE_MAX = 0.08;
 /**
  * The share that may be refused for anything but tools and storage of a provider, and the share that
  * may be refused although the provider could do it.
  */
 const SHARE_MAX = 0.02;
 const EQUAL_COSTS_SHARE_MIN = 0.97;
+
+function shareMaxOf({ api, target }: PairResult): number {
+  if (api === "gemini") return GEMINI_SHARE_MAX;
+  return target.startsWith(`${api} `) ? OWN_API_SHARE_MAX : TRANSLATED_SHARE_MAX;
+}
 
 const harness = await startHarness({ providers: TARGET_PROVIDERS, sellsServerTools: true });
 afterAll(() => harness.stop());
@@ -127,12 +148,20 @@ describe.skipIf(skipWithoutRecordings("recorded requests at other models"))(
           true,
           true,
         ]);
-        const shareMax = target.startsWith(`${api} `) ? OWN_API_SHARE_MAX : TRANSLATED_SHARE_MAX;
-        expect([api, target, (refused - tools) / total <= shareMax]).toEqual([api, target, true]);
+        expect([api, target, (refused - tools) / total <= shareMaxOf(result)]).toEqual([
+          api,
+          target,
+          true,
+        ]);
         expect([api, target, avoidable]).toEqual([api, target, 0]);
-        if (isOwnApi(result))
+        // The model on Gemini is at a provider of the tests, for which no account of the recordings has a key.
+        if (isOwnApi(result) && api !== "gemini")
           expect([api, target, result.ownKeyAnswered]).toEqual([api, target, objects]);
-        expect([api, target, content / total < SHARE_MAX]).toEqual([api, target, true]);
+        expect([
+          api,
+          target,
+          content / total < (api === "gemini" ? GEMINI_SHARE_MAX : SHARE_MAX),
+        ]).toEqual([api, target, true]);
         expect([api, target, possible / total < SHARE_MAX]).toEqual([api, target, true]);
       }
     });

@@ -1,12 +1,12 @@
-// Request features in the form of each of the three APIs: the rows of docs/site/translation.md.
+// Request features in the form of each API: the rows of docs/site/translation.md.
 
-import type { Api, Json } from "./harness.ts";
+import type { Api, CallerApi, Json } from "./harness.ts";
 
 export interface Feature {
   readonly title: string;
   readonly group: string;
-  /** The feature in each API that has it. `messages` and `input` replace those of the base request. */
-  readonly bodies: Readonly<Partial<Record<Api, Json>>>;
+  /** The feature in each API that has it. `messages`, `input` and `contents` replace those of the base request. */
+  readonly bodies: Readonly<Partial<Record<CallerApi, Json>>>;
 }
 
 const PNG =
@@ -25,7 +25,31 @@ const chatClockTool = { type: "function", function: { name: "clock", parameters:
 const responsesClockTool = { type: "function", name: "clock", parameters: SCHEMA, strict: false };
 const messagesClockTool = { name: "clock", input_schema: SCHEMA };
 
+const googleTool = (...names: readonly string[]): Json => ({
+  functionDeclarations: names.map((name) => ({ name, parametersJsonSchema: SCHEMA })),
+});
+const withCalling = (functionCallingConfig: Json, ...names: readonly string[]): Json => ({
+  tools: [googleTool(...names)],
+  toolConfig: { functionCallingConfig },
+});
+const withConfig = (generationConfig: Json): Json => ({ generationConfig });
+const withThinking = (thinkingConfig: Json): Json => withConfig({ thinkingConfig });
+
 const user = (content: unknown) => ({ role: "user", content });
+const googleTurn = (...parts: readonly Json[]): Json => ({ role: "user", parts });
+const googleReply = (...parts: readonly Json[]): Json => ({ role: "model", parts });
+const fromGoogle = (...parts: readonly Json[]): Json => ({ contents: [googleTurn(...parts)] });
+const inline = (mimeType: string, data: string): Json => ({ inlineData: { mimeType, data } });
+const GOOGLE_HELLO = googleTurn({ text: "hello" });
+/** A conversation with a tool call and this result. */
+const afterGoogleResult = (response: Json, more: Json = {}): Json => ({
+  tools: [googleTool("weather")],
+  contents: [
+    GOOGLE_HELLO,
+    googleReply({ functionCall: { id: "call_1", name: "weather", args: { city: "Oslo" } } }),
+    googleTurn({ functionResponse: { id: "call_1", name: "weather", response, ...more } }),
+  ],
+});
 const hello = user("hello");
 const sameForAll = (more: Json): Readonly<Record<Api, Json>> => ({
   chat: more,
@@ -102,6 +126,7 @@ const INSTRUCTIONS: readonly Omit<Feature, "group">[] = [
       chat: { messages: [{ role: "system", content: "Be brief." }, hello] },
       responses: { instructions: "Be brief." },
       messages: { system: "Be brief." },
+      gemini: { systemInstruction: { parts: [{ text: "Be brief." }] } },
     },
   },
   {
@@ -146,6 +171,7 @@ const INSTRUCTIONS: readonly Omit<Feature, "group">[] = [
       chat: { messages: [hello, { role: "assistant", content: "He" }] },
       responses: { input: [hello, { role: "assistant", content: "He" }] },
       messages: { messages: [hello, { role: "assistant", content: "He" }] },
+      gemini: { contents: [GOOGLE_HELLO, googleReply({ text: "He" })] },
     },
   },
   {
@@ -154,6 +180,7 @@ const INSTRUCTIONS: readonly Omit<Feature, "group">[] = [
       chat: { messages: [hello, hello] },
       responses: { input: [hello, hello] },
       messages: { messages: [hello, hello] },
+      gemini: { contents: [GOOGLE_HELLO, GOOGLE_HELLO] },
     },
   },
 ];
@@ -177,6 +204,7 @@ const CONTENT: readonly Omit<Feature, "group">[] = [
           user([{ type: "image", source: { type: "base64", media_type: "image/png", data: PNG } }]),
         ],
       },
+      gemini: fromGoogle(inline("image/png", PNG)),
     },
   },
   {
@@ -187,6 +215,7 @@ const CONTENT: readonly Omit<Feature, "group">[] = [
       messages: {
         messages: [user([{ type: "image", source: { type: "url", url: imageUrl } }])],
       },
+      gemini: fromGoogle({ fileData: { mimeType: "image/png", fileUri: imageUrl } }),
     },
   },
   {
@@ -209,6 +238,10 @@ const CONTENT: readonly Omit<Feature, "group">[] = [
           ]),
         ],
       },
+      gemini: fromGoogle({
+        ...inline("image/png", PNG),
+        mediaResolution: { level: "MEDIA_RESOLUTION_HIGH" },
+      }),
     },
   },
   {
@@ -248,6 +281,7 @@ const CONTENT: readonly Omit<Feature, "group">[] = [
           ]),
         ],
       },
+      gemini: fromGoogle(inline("application/pdf", PDF), { text: "read" }),
     },
   },
   {
@@ -269,6 +303,10 @@ const CONTENT: readonly Omit<Feature, "group">[] = [
           ]),
         ],
       },
+      gemini: fromGoogle(
+        { fileData: { mimeType: "application/pdf", fileUri: pdfUrl } },
+        { text: "read" },
+      ),
     },
   },
   {
@@ -286,6 +324,7 @@ const CONTENT: readonly Omit<Feature, "group">[] = [
           ]),
         ],
       },
+      gemini: fromGoogle(inline("text/plain", "SXQgcmFpbmVkLg=="), { text: "read" }),
     },
   },
   {
@@ -313,6 +352,7 @@ const CONTENT: readonly Omit<Feature, "group">[] = [
           user([{ type: "input_audio", input_audio: { format: "wav", data: "UklGRiQAAABXQVZF" } }]),
         ],
       },
+      gemini: fromGoogle(inline("audio/wav", "UklGRiQAAABXQVZF")),
     },
   },
   {
@@ -323,6 +363,12 @@ const CONTENT: readonly Omit<Feature, "group">[] = [
       messages: {
         messages: [user([{ type: "document", source: { type: "file", file_id: "file-1" } }])],
       },
+      gemini: fromGoogle({
+        fileData: {
+          mimeType: "application/pdf",
+          fileUri: "https://generativelanguage.googleapis.com/v1beta/files/file-1",
+        },
+      }),
     },
   },
   {
@@ -372,6 +418,7 @@ const TOOLS: readonly Omit<Feature, "group">[] = [
       chat: { tools: [chatTool] },
       responses: { tools: [responsesTool] },
       messages: { tools: [messagesTool] },
+      gemini: { tools: [googleTool("weather")] },
     },
   },
   {
@@ -380,6 +427,7 @@ const TOOLS: readonly Omit<Feature, "group">[] = [
       chat: { tools: [{ ...chatTool, function: { ...chatTool.function, strict: true } }] },
       responses: { tools: [{ ...responsesTool, strict: true }] },
       messages: { tools: [{ ...messagesTool, strict: true }] },
+      gemini: withCalling({ mode: "VALIDATED" }, "weather"),
     },
   },
   {
@@ -388,6 +436,7 @@ const TOOLS: readonly Omit<Feature, "group">[] = [
       chat: { tools: [chatTool], tool_choice: "required" },
       responses: { tools: [responsesTool], tool_choice: "required" },
       messages: { tools: [messagesTool], tool_choice: { type: "any" } },
+      gemini: withCalling({ mode: "ANY" }, "weather"),
     },
   },
   {
@@ -405,6 +454,7 @@ const TOOLS: readonly Omit<Feature, "group">[] = [
         tools: [messagesTool, messagesClockTool],
         tool_choice: { type: "tool", name: "clock" },
       },
+      gemini: withCalling({ mode: "ANY", allowedFunctionNames: ["clock"] }, "weather", "clock"),
     },
   },
   {
@@ -413,6 +463,7 @@ const TOOLS: readonly Omit<Feature, "group">[] = [
       chat: { tools: [chatTool], tool_choice: "none" },
       responses: { tools: [responsesTool], tool_choice: "none" },
       messages: { tools: [messagesTool], tool_choice: { type: "none" } },
+      gemini: withCalling({ mode: "NONE" }, "weather"),
     },
   },
   {
@@ -436,6 +487,11 @@ const TOOLS: readonly Omit<Feature, "group">[] = [
           tools: [{ type: "function", name: "clock" }],
         },
       },
+      gemini: withCalling(
+        { mode: "VALIDATED", allowedFunctionNames: ["clock"] },
+        "weather",
+        "clock",
+      ),
     },
   },
   {
@@ -477,6 +533,7 @@ const TOOLS: readonly Omit<Feature, "group">[] = [
       chat: { web_search_options: {} },
       responses: { tools: [{ type: "web_search" }] },
       messages: { tools: [{ type: "web_search_20250305", name: "web_search" }] },
+      gemini: { tools: [{ googleSearch: {} }] },
     },
   },
   {
@@ -541,6 +598,7 @@ const TOOLS: readonly Omit<Feature, "group">[] = [
     bodies: {
       responses: { tools: [{ type: "code_interpreter", container: { type: "auto" } }] },
       messages: { tools: [{ type: "code_execution_20250825", name: "code_execution" }] },
+      gemini: { tools: [{ codeExecution: {} }] },
     },
   },
   {
@@ -560,11 +618,21 @@ const TOOLS: readonly Omit<Feature, "group">[] = [
         mcp_servers: [{ type: "url", name: "docs", url: "https://mcp.example" }],
         tools: [{ type: "mcp_toolset", mcp_server_name: "docs" }],
       },
+      gemini: {
+        tools: [
+          {
+            mcpServers: [{ name: "docs", streamableHttpTransport: { url: "https://mcp.example" } }],
+          },
+        ],
+      },
     },
   },
   {
     title: "fetching of pages",
-    bodies: { messages: { tools: [{ type: "web_fetch_20250910", name: "web_fetch" }] } },
+    bodies: {
+      messages: { tools: [{ type: "web_fetch_20250910", name: "web_fetch" }] },
+      gemini: { tools: [{ urlContext: {} }] },
+    },
   },
   {
     title: "tool that the client runs",
@@ -611,27 +679,40 @@ const TOOLS: readonly Omit<Feature, "group">[] = [
       },
     },
   },
-  { title: "text tool result", bodies: afterToolResult("rain", "rain", { content: "rain" }) },
+  {
+    title: "text tool result",
+    bodies: {
+      ...afterToolResult("rain", "rain", { content: "rain" }),
+      gemini: afterGoogleResult({ output: "rain" }),
+    },
+  },
   {
     title: "empty tool result",
-    bodies: afterToolResult("", "", { content: "" }),
+    bodies: {
+      ...afterToolResult("", "", { content: "" }),
+      gemini: afterGoogleResult({ output: "" }),
+    },
   },
   {
     title: "image tool result",
-    bodies: afterToolResult(
-      undefined,
-      [{ type: "input_image", image_url: `data:image/png;base64,${PNG}` }],
-      {
-        content: [
-          { type: "image", source: { type: "base64", media_type: "image/png", data: PNG } },
-        ],
-      },
-    ),
+    bodies: {
+      ...afterToolResult(
+        undefined,
+        [{ type: "input_image", image_url: `data:image/png;base64,${PNG}` }],
+        {
+          content: [
+            { type: "image", source: { type: "base64", media_type: "image/png", data: PNG } },
+          ],
+        },
+      ),
+      gemini: afterGoogleResult({ output: "" }, { parts: [inline("image/png", PNG)] }),
+    },
   },
   {
     title: "failed tool result",
     bodies: {
       messages: afterToolResult("", "", { content: "no such city", is_error: true }).messages ?? {},
+      gemini: afterGoogleResult({ error: "no such city" }),
     },
   },
 ];
@@ -650,6 +731,7 @@ const OUTPUT: readonly Omit<Feature, "group">[] = [
         text: { format: { type: "json_schema", name: "answer", schema: SCHEMA, strict: true } },
       },
       messages: { output_config: { format: { type: "json_schema", schema: SCHEMA } } },
+      gemini: withConfig({ responseMimeType: "application/json", responseJsonSchema: SCHEMA }),
     },
   },
   {
@@ -657,6 +739,7 @@ const OUTPUT: readonly Omit<Feature, "group">[] = [
     bodies: {
       chat: { response_format: { type: "json_object" } },
       responses: { text: { format: { type: "json_object" } } },
+      gemini: withConfig({ responseMimeType: "application/json" }),
     },
   },
   {
@@ -665,21 +748,27 @@ const OUTPUT: readonly Omit<Feature, "group">[] = [
       chat: { max_completion_tokens: 100 },
       responses: { max_output_tokens: 100 },
       messages: { max_tokens: 100 },
+      gemini: withConfig({ maxOutputTokens: 100 }),
     },
   },
   {
     title: "stop sequences",
-    bodies: { chat: { stop: ["END"] }, messages: { stop_sequences: ["END"] } },
+    bodies: {
+      chat: { stop: ["END"] },
+      messages: { stop_sequences: ["END"] },
+      gemini: withConfig({ stopSequences: ["END"] }),
+    },
   },
   {
     title: "multiple choices",
-    bodies: { chat: { n: 2 } },
+    bodies: { chat: { n: 2 }, gemini: withConfig({ candidateCount: 2 }) },
   },
   {
     title: "logprobs",
     bodies: {
       chat: { logprobs: true, top_logprobs: 2 },
       responses: { include: ["message.output_text.logprobs"], top_logprobs: 2 },
+      gemini: withConfig({ responseLogprobs: true, logprobs: 2 }),
     },
   },
   {
@@ -694,6 +783,7 @@ const OUTPUT: readonly Omit<Feature, "group">[] = [
     title: "audio output",
     bodies: {
       chat: { modalities: ["text", "audio"], audio: { voice: "alloy", format: "wav" } },
+      gemini: withConfig({ responseModalities: ["AUDIO"] }),
     },
   },
 ];
@@ -705,6 +795,7 @@ const REASONING: readonly Omit<Feature, "group">[] = [
       chat: { reasoning_effort: "low" },
       responses: { reasoning: { effort: "low" } },
       messages: { output_config: { effort: "low" } },
+      gemini: withThinking({ thinkingLevel: "LOW" }),
     },
   },
   {
@@ -712,6 +803,7 @@ const REASONING: readonly Omit<Feature, "group">[] = [
     bodies: {
       chat: { reasoning_effort: "minimal" },
       responses: { reasoning: { effort: "minimal" } },
+      gemini: withThinking({ thinkingLevel: "MINIMAL" }),
     },
   },
   {
@@ -728,26 +820,52 @@ const REASONING: readonly Omit<Feature, "group">[] = [
       chat: { reasoning_effort: "none" },
       responses: { reasoning: { effort: "none" } },
       messages: { thinking: { type: "disabled" } },
+      gemini: withThinking({ thinkingBudget: 0 }),
     },
   },
   {
     title: "thinking budget",
     bodies: {
       messages: { max_tokens: 4_000, thinking: { type: "enabled", budget_tokens: 2_048 } },
+      gemini: withThinking({ thinkingBudget: 2_048 }),
     },
   },
-  { title: "adaptive thinking", bodies: { messages: { thinking: { type: "adaptive" } } } },
-  { title: "reasoning summary", bodies: { responses: { reasoning: { summary: "auto" } } } },
+  {
+    title: "adaptive thinking",
+    bodies: {
+      messages: { thinking: { type: "adaptive" } },
+      gemini: withThinking({ thinkingBudget: -1 }),
+    },
+  },
+  {
+    title: "reasoning summary",
+    bodies: {
+      responses: { reasoning: { summary: "auto" } },
+      gemini: withThinking({ includeThoughts: true }),
+    },
+  },
 ];
 
 const SAMPLING: readonly Omit<Feature, "group">[] = [
-  { title: "temperature", bodies: sameForAll({ temperature: 0.5 }) },
-  { title: "temperature above 1", bodies: openaiOnly({ temperature: 1.5 }) },
-  { title: "top_p", bodies: sameForAll({ top_p: 0.9 }) },
-  { title: "top_k", bodies: { messages: { top_k: 40 } } },
-  { title: "seed", bodies: { chat: { seed: 7 } } },
-  { title: "frequency penalty", bodies: { chat: { frequency_penalty: 0.5 } } },
-  { title: "presence penalty", bodies: { chat: { presence_penalty: 0.5 } } },
+  {
+    title: "temperature",
+    bodies: { ...sameForAll({ temperature: 0.5 }), gemini: withConfig({ temperature: 0.5 }) },
+  },
+  {
+    title: "temperature above 1",
+    bodies: { ...openaiOnly({ temperature: 1.5 }), gemini: withConfig({ temperature: 1.5 }) },
+  },
+  { title: "top_p", bodies: { ...sameForAll({ top_p: 0.9 }), gemini: withConfig({ topP: 0.9 }) } },
+  { title: "top_k", bodies: { messages: { top_k: 40 }, gemini: withConfig({ topK: 40 }) } },
+  { title: "seed", bodies: { chat: { seed: 7 }, gemini: withConfig({ seed: 7 }) } },
+  {
+    title: "frequency penalty",
+    bodies: { chat: { frequency_penalty: 0.5 }, gemini: withConfig({ frequencyPenalty: 0.5 }) },
+  },
+  {
+    title: "presence penalty",
+    bodies: { chat: { presence_penalty: 0.5 }, gemini: withConfig({ presencePenalty: 0.5 }) },
+  },
   { title: "logit bias", bodies: { chat: { logit_bias: { "1": 5 } } } },
 ];
 
@@ -781,8 +899,23 @@ const MISCELLANEOUS: readonly Omit<Feature, "group">[] = [
   { title: "client metadata", bodies: { responses: { client_metadata: { session: "s" } } } },
   { title: "thread", bodies: { messages: { thread: { type: "create" } } } },
   { title: "container", bodies: { messages: { container: "container_1" } } },
+  {
+    title: "cached content",
+    bodies: { gemini: { cachedContent: "cachedContents/1" } },
+  },
+  {
+    title: "safety settings",
+    bodies: {
+      gemini: {
+        safetySettings: [{ category: "HARM_CATEGORY_HARASSMENT", threshold: "BLOCK_ONLY_HIGH" }],
+      },
+    },
+  },
   { title: "inference region", bodies: { messages: { inference_geo: "us" } } },
-  { title: "unknown field", bodies: sameForAll({ unknown_field: true }) },
+  {
+    title: "unknown field",
+    bodies: { ...sameForAll({ unknown_field: true }), gemini: { unknown_field: true } },
+  },
 ];
 
 const grouped = (group: string, list: readonly Omit<Feature, "group">[]): readonly Feature[] =>

@@ -13,11 +13,11 @@ import { writeContext } from "../../../packages/wires/test/stream-helpers.ts";
 import { errorBody, publicError } from "../../../src/base/error-body.ts";
 import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
 import { providerErrorFault } from "../../../src/inference/upstream/provider-error.ts";
-import { type Api, APIS, type Json, type Wire, WIRES } from "./harness.ts";
+import { CALLER_APIS, type CallerApi, type Json, type Wire, WIRES } from "./harness.ts";
 import { type Feature, FEATURES } from "./request-features.ts";
 
 export interface FeatureOutcome {
-  readonly api: Api;
+  readonly api: CallerApi;
   readonly wire: Wire;
   readonly feature: Feature;
   /** `fatal` is rejected even with `postern.lossy`. */
@@ -27,10 +27,11 @@ export interface FeatureOutcome {
   readonly dropped: readonly string[];
 }
 
-const API_TITLES: Readonly<Record<Api, string>> = {
+const API_TITLES: Readonly<Record<CallerApi, string>> = {
   chat: "Chat Completions",
   responses: "Responses",
   messages: "Messages",
+  gemini: "generateContent",
 };
 
 const INTRODUCTION = `# Translation
@@ -183,13 +184,30 @@ export function renderTranslationDoc(outcomes: readonly FeatureOutcome[]): strin
   return [
     INTRODUCTION,
     hintTable(),
-    ...APIS.map((api) => renderSection(api, outcomes)),
+    ...CALLER_APIS.filter((api) => api !== "gemini").map((api) => renderSection(api, outcomes)),
+    GEMINI_LINK,
     RULES,
     finishTable(),
     nativeFinishTable(),
     errorTable(),
   ].join("\n");
 }
+
+/** The table that would make the page of the others too long. */
+export function renderGeminiDoc(outcomes: readonly FeatureOutcome[]): string {
+  return [GEMINI_INTRODUCTION, renderSection("gemini", outcomes)].join("\n");
+}
+
+const GEMINI_LINK = `## From generateContent
+
+See [From Google's generateContent](translation-gemini.md).
+`;
+
+const GEMINI_INTRODUCTION = `# From Google's generateContent
+
+How each feature of a request over [Google's generateContent](guides/google-genai.md) is translated to each wire format. The cells are those of
+[Translation](translation.md), which has the hints, the rules, the finish reasons and what is refused.
+`;
 
 const HINT_TITLES: Readonly<Record<HintGroup, string>> = {
   sampling: "Sampling",
@@ -208,14 +226,14 @@ function hintTable(): string {
   const groups = Object.keys(HINT_TITLES) as HintGroup[];
   const rows = groups.map((group) => [
     HINT_TITLES[group],
-    ...APIS.map((api) => [...new Set(hintNames(api, group))].map(code).join(", ") || "–"),
+    ...CALLER_APIS.map((api) => [...new Set(hintNames(api, group))].map(code).join(", ") || "–"),
   ]);
   const text =
     "Also hints: the `name` of a message, `strict` of tools, cache breakpoints, any field of another provider whose value is `false` or empty, and what client frameworks leave in messages or add to a request, such as `id`, `createdAt` or `chat_id`.";
-  return `## Hints\n\n${table(["Hint", ...APIS.map((api) => API_TITLES[api])], rows)}\n${text}\n`;
+  return `## Hints\n\n${table(["Hint", ...CALLER_APIS.map((api) => API_TITLES[api])], rows)}\n${text}\n`;
 }
 
-function hintNames(api: Api, group: HintGroup): readonly string[] {
+function hintNames(api: CallerApi, group: HintGroup): readonly string[] {
   const { names = {} } = INBOUND_WIRES[api].readRequest(MINIMAL_BODIES[api]);
   const fields = Object.entries(HINT_FIELDS).flatMap(([field, of]) => {
     const name = Object.entries(names).find(([key]) => key === field)?.[1] ?? field;
@@ -227,14 +245,15 @@ function hintNames(api: Api, group: HintGroup): readonly string[] {
   return [...fields, ...native];
 }
 
-const MINIMAL_BODIES: Readonly<Record<Api, Json>> = {
+const MINIMAL_BODIES: Readonly<Record<CallerApi, Json>> = {
   chat: { model: "m", messages: [{ role: "user", content: "a" }], max_completion_tokens: 1 },
   responses: { model: "m", input: "a" },
   messages: { model: "m", messages: [{ role: "user", content: "a" }], max_tokens: 1 },
+  gemini: { model: "m", contents: [{ role: "user", parts: [{ text: "a" }] }] },
 };
 
 /** The hints of the canonical form that each API has. */
-const KNOWN_HINTS: Readonly<Record<Api, ReadonlySet<string>>> = {
+const KNOWN_HINTS: Readonly<Record<CallerApi, ReadonlySet<string>>> = {
   chat: new Set(
     "temperature top_p top_k seed frequency_penalty presence_penalty logit_bias stop max_completion_tokens verbosity reasoning_effort parallel_tool_calls user safety_identifier metadata store prompt_cache_key prompt_cache_retention".split(
       " ",
@@ -250,13 +269,18 @@ const KNOWN_HINTS: Readonly<Record<Api, ReadonlySet<string>>> = {
       " ",
     ),
   ),
+  gemini: new Set(
+    "temperature topP topK seed frequencyPenalty presencePenalty stopSequences maxOutputTokens thinkingConfig"
+      .split(" ")
+      .map((name) => `generationConfig.${name}`),
+  ),
 };
 
 function code(name: string): string {
   return `\`${name}\``;
 }
 
-function renderSection(api: Api, outcomes: readonly FeatureOutcome[]): string {
+function renderSection(api: CallerApi, outcomes: readonly FeatureOutcome[]): string {
   const apiOutcomes = outcomes.filter((outcome) => outcome.api === api);
   const tables = [...new Set(FEATURES.map(({ group }) => group))].map((group) => {
     const rows = FEATURES.filter((feature) => feature.group === group).flatMap((feature) => {
@@ -298,10 +322,11 @@ function table(
 function finishTable(): string {
   const rows = FINISH_REASONS.map((reason) => {
     const reply: CanonicalReply = { choices: [{ parts: [], finish: { reason } }] };
-    const writtenBy = (api: Api) =>
+    const writtenBy = (api: CallerApi) =>
       INBOUND_WIRES[api].writeReply(reply, writeContext()).body as Json & {
         choices?: { finish_reason: string }[];
         incomplete_details?: { reason: string } | null;
+        candidates?: { finishReason: string }[];
       };
     const responses = writtenBy("responses");
     const details = responses.incomplete_details?.reason;
@@ -310,13 +335,14 @@ function finishTable(): string {
       `\`${writtenBy("chat").choices?.[0]?.finish_reason ?? ""}\``,
       `\`${String(responses["status"])}\`${details === undefined ? "" : ` (\`${details}\`)`}`,
       `\`${String(writtenBy("messages")["stop_reason"])}\``,
+      `\`${writtenBy("gemini").candidates?.[0]?.finishReason ?? ""}\``,
     ];
   });
   return `## Finish reasons in replies
 
 Postern maps every provider's finish reason to one of its own and writes it in the API you call:
 
-${table(["Finish reason", ...APIS.map((api) => API_TITLES[api])], rows)}
+${table(["Finish reason", ...CALLER_APIS.map((api) => API_TITLES[api])], rows)}
 Chat Completions and Responses also include the provider's own value in \`native_finish_reason\` if it differs.\n`;
 }
 
