@@ -99,6 +99,12 @@ export function createKeys({ db, master, prefix, baseUrl = "" }: KeysDeps): Keys
   };
   const isKey = (raw: string): boolean => isRawKey(prefix, raw) || isDerivedKey(prefix, raw);
   const cache = createKeyCache({ db, hashes, isKey, noteUse });
+  // Of its own: the name of a credential, which is public, is no key.
+  const credentials = createKeyCache({ db, hashes, isKey: isCredentialName, noteUse });
+  const clear = (): void => {
+    cache.clear();
+    credentials.clear();
+  };
 
   const create: Keys["create"] = (tx, act, settings) =>
     insertNewKey(tx, act, settings, { hashes, prefix, baseUrl });
@@ -107,7 +113,7 @@ export function createKeys({ db, master, prefix, baseUrl = "" }: KeysDeps): Keys
     const newSecret = { id, raw, formerUntil: act.now + overlapMs, ...hashes.of(raw) };
     const key = await replaceSecret(tx, act, newSecret);
     // The cache would accept the secrets that this rotation replaces.
-    cache.clear();
+    clear();
     formerLastUsed.delete(id);
     return { key, raw };
   };
@@ -116,13 +122,15 @@ export function createKeys({ db, master, prefix, baseUrl = "" }: KeysDeps): Keys
     await flushTimes(db, formerLastUsed, "former_last_used_at:bigint");
   };
   return {
-    forgetLookUps: cache.clear,
-    refresh: cache.refresh,
+    forgetLookUps: clear,
+    refresh: async (now) => {
+      await cache.refresh(now);
+      await credentials.refresh(now);
+    },
     create,
     rotate,
     find: cache.find,
-    findByCredential: (name, now, source) =>
-      isCredentialName(name) ? cache.find(name, now, source) : undefined,
+    findByCredential: credentials.find,
     flushLastUsed,
   };
 }

@@ -147,6 +147,13 @@ describe.each(STORE_KINDS)("a signed request on %s", (store) => {
     expect((await send("GET", "/v1/account")).status).toBe(401);
   });
 
+  test("has a name that is no key", async () => {
+    await createAccount();
+    expect((await send("GET", "/v1/account")).status).toBe(200);
+    const authorization = `Bearer public-key:${keyIdOf(privateKey)}`;
+    expect((await get("/v1/account", { authorization })).status).toBe(401);
+  });
+
   test("is accepted from the package `web-bot-auth`", async () => {
     await createAccount();
     const signer = await signerFromJWK(privateKey.export({ format: "jwk" }));
