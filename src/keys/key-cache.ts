@@ -6,8 +6,8 @@ import type { KeyHashes } from "./key-hashes.ts";
 import { type LiveKey, readLiveKeysByHash } from "./live-keys.ts";
 
 const CACHE_MS = 5_000;
-/** A key is read again for so long after its last call. */
-const KEPT_MS = 20_000;
+/** A key is read again for so long after its last call: twice. With many keys, these reads cost more than a look-up of each. */
+const KEPT_MS = 8_000;
 const CACHE_MAX = 50_000;
 
 /** `store` always reads the store, `cache` only what is not cached. */

@@ -19,7 +19,7 @@ export interface StoredKey {
 
 const CACHE_TTL_MS = 5_000;
 /** An entry is read again for so long after its last call. */
-const KEPT_MS = 20_000;
+const KEPT_MS = 8_000;
 /** Longer than the key check and the commit of the write. */
 const WRITE_BLOCK_MS = 20_000;
 const ENTRIES_MAX = 50_000;
