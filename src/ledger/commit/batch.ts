@@ -88,7 +88,8 @@ export async function applyBatch<UsageRecord>(
   const applied = operations.map((operation) => applyOperation(operation, state, writes, context));
   const hasRepetition = applied.some(({ status }) => status === "already");
   const writing = writeAll(tx, writes, context, buffer !== undefined);
-  if (!hasRepetition && hasNoLaterWrites(writes, context)) await commitBehind(tx, writing);
+  const canFollow = tx.sendCommit !== undefined && !hasRepetition;
+  if (canFollow && hasNoLaterWrites(writes, context)) await commitBehind(tx, writing);
   await writing;
   const outcomes = hasRepetition ? await addEarlierOverruns(tx, operations, applied) : applied;
   const { newHolds: added, raisedBuffered: raised, settledBuffered: settled } = writes;
