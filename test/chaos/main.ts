@@ -21,6 +21,7 @@ const stores =
 if (stores.length === 0) throw new Error(`--store is one of ${STORES.join(", ")}`);
 const started = performance.now();
 let failed = 0;
+let verified = 0;
 
 console.log(`seed ${seed}`);
 for (const store of stores) {
@@ -32,6 +33,11 @@ for (const store of stores) {
     hasLeases: values.leases,
     onFault: (name) =>
       console.log(`${((performance.now() - started) / 1_000).toFixed(1)} s  ${store}: ${name}`),
+    onVerified: ({ problems, openLeases }) => {
+      verified += 1;
+      const ledger = problems.length === 0 ? "exact" : problems.join(", ");
+      console.log(`  ${verified} verified, ledger: ${ledger}; open leases: ${openLeases}`);
+    },
   });
   const { calls, completed, leases } = result;
   console.log(`${store}: ${calls} calls, ${completed} of them served completely`);
