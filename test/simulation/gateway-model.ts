@@ -139,8 +139,8 @@ export interface RunningGateway {
   /** The ids of calls that have not ended. */
   readonly openCalls: Set<string>;
   readonly onServed: (call: ServedCall, cost: bigint, holdId: string) => void;
-  /** Called when a reply is collected; `isCut` if only a part of it could be held for. */
-  readonly onCollected: (callId: string, isCut: boolean) => void;
+  /** Called before a collected reply is settled; `isCut` if only a part of it could be held for. */
+  readonly onCollected: (callId: string, cost: bigint, isCut: boolean) => void;
   /** Called when a hold was decided on a lease. */
   readonly onLeased: (call: SimulatedCall) => void;
   readonly onSettling: () => void;
@@ -378,8 +378,8 @@ async function runCall(
     }
     onSettling();
     if (parts > 1 && !call.isWhole) return await endStream(deps.settle, held, "completed");
+    if (parts > 1) gateway.onCollected(call.id, whole, false);
     await respond(deps.respond, held, WHOLE_REPLY);
-    if (parts > 1) gateway.onCollected(call.id, false);
     onServed(call, whole, rowId);
     return call.id;
   } catch (error) {
@@ -457,8 +457,8 @@ async function cutCollected(
   const cut = withinHold(call, chargeUsage(call, usage, respondDeps.now()));
   call.cut = cut;
   onSettling();
+  onCollected(id, cut.cost, true);
   await respond(respondDeps, call, WHOLE_REPLY);
-  onCollected(id, true);
   onServed({ id, accountId: input.caller.accountId }, cut.cost, hold.rowId ?? id);
   return id;
 }

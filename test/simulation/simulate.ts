@@ -204,8 +204,10 @@ function simulate(seed: number, world: World, engine: StoreEngine): SimulationRe
       if (observed.stopped.has(stopped))
         problems.add(`${id} began on a lease after ${stopped} was stopped`);
   };
-  const onCollected: GatewayModelDeps["onCollected"] = (callId, isCut) => {
+  const onCollected: GatewayModelDeps["onCollected"] = (callId, cost, isCut) => {
     collected += 1;
+    // Its process may die before it is served; a repetition then gets the reply that is stored.
+    observed.costs.set(callId, cost);
     if (isCut) observed.cuts.add(callId);
   };
   const gateways = Array.from({ length: GATEWAYS }, (_, index) =>
