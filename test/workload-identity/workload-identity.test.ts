@@ -130,6 +130,8 @@ describe.each(STORE_KINDS)("a token of an issuer on %s", (store) => {
     expect(audience).toBe(`${gateway.url}/v1/keys/${id}`);
     const token = await tokenOf(audience);
     expect(valueAt((await self(token)).body, "id")).toBe(id);
+    // The name by which the key was found, and is cached now, is no secret.
+    expect((await self(`audience:${audience}`)).status).toBe(401);
     const chat = await call(gateway, "POST /v1/chat/completions", { key: token, body: CHAT });
     const messages = await call(gateway, "POST /v1/messages", { key: token, body: CHAT });
     const tool = await call(gateway, "POST /mcp", {
