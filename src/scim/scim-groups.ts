@@ -153,14 +153,11 @@ export async function setGroupRole(
   await authorize(tx, act, "sso.change");
   const before = await getGroup(tx, accountId, id);
   if (before.role === role) return;
-  const update = async (): Promise<void> => {
-    await tx.run("update scim_group set role = ? where account_id = ? and id = ?", [
-      role,
-      accountId,
-      id,
-    ]);
-  };
-  await update();
+  await tx.run("update scim_group set role = ? where account_id = ? and id = ?", [
+    role,
+    accountId,
+    id,
+  ]);
   const detail = { group: before.displayName, role, role_before: before.role };
   await recordAuditEntry(tx, { ...act, action: "scim.group_role_changed", target: id, detail });
   await applyUsers(tx, act, await usersWithRoles(tx, accountId));

@@ -4,7 +4,12 @@
 import type { Child } from "hono/jsx";
 import { LIMIT_WINDOWS } from "../../base/money/spend-window.ts";
 import { Field, SelectField, TextField } from "../../http/pages/components/form.tsx";
-import type { KeyField, KeyFormError, KeyFormValues } from "./key-form.ts";
+import {
+  type KeyField,
+  type KeyFormError,
+  type KeyFormValues,
+  RESTRICTION_FIELDS,
+} from "./key-form.ts";
 
 const WINDOW_LABELS = { day: "daily", week: "weekly", month: "monthly" } as const;
 
@@ -112,24 +117,6 @@ export function IdentityFields({ values, error }: IdentityProps): Child {
     </details>
   );
 }
-
-const RESTRICTION_FIELDS = [
-  "allowed_models",
-  "allowed_providers",
-  "allowed_endpoints",
-  "allowed_mcp_servers",
-  "requests_per_minute",
-  "tokens_per_minute",
-  "max_concurrent_calls",
-  "max_price_per_million_usd",
-  "session_limit_usd",
-  "session",
-  "data_policy",
-  "receipts",
-  "cache_ttl",
-  "prompt_logging",
-  "alert_percents",
-] as const satisfies readonly KeyField[];
 
 const NUMBER_LABELS = {
   requests_per_minute: "Requests per minute",

@@ -15,12 +15,7 @@ import type { Key } from "../../keys/key.ts";
 import { USAGE_APIS } from "../../usage/usage.ts";
 import { parseLimit } from "./limit-form.ts";
 
-const FIELD_NAMES = [
-  "name",
-  "limit_usd",
-  "limit_window",
-  "last_day",
-  "access",
+export const RESTRICTION_FIELDS = [
   "allowed_models",
   "allowed_providers",
   "allowed_endpoints",
@@ -36,6 +31,15 @@ const FIELD_NAMES = [
   "cache_ttl",
   "prompt_logging",
   "alert_percents",
+] as const;
+
+const FIELD_NAMES = [
+  "name",
+  "limit_usd",
+  "limit_window",
+  "last_day",
+  "access",
+  ...RESTRICTION_FIELDS,
   "oidc_issuer",
   "oidc_subject",
 ] as const;

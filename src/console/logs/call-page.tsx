@@ -299,52 +299,58 @@ function HeaderCard({ call }: { readonly call: UsageRecord }): Child {
 }
 
 function GuardrailCard({ call: { guardrails = [] } }: { readonly call: UsageRecord }): Child {
-  if (guardrails.length === 0) return null;
   return (
-    <Card
+    <ResultCard
       id="guardrails"
       title="Guardrails"
-      aside={<a href="/docs/guardrails">How calls are checked</a>}
-    >
-      <Table
-        label="Guardrails"
-        columns={[
-          { name: "Guardrail" },
-          { name: "Checked" },
-          { name: "Result" },
-          { name: "ms", isNumber: true },
-        ]}
-        rows={guardrails.map(({ name, phase, action, ms }) => [
-          <span class="line">{name}</span>,
-          phase === "input" ? "Request" : "Reply",
-          action,
-          formatInteger(ms),
-        ])}
-      />
-    </Card>
+      docs={<a href="/docs/guardrails">How calls are checked</a>}
+      heads={["Guardrail", "Checked"]}
+      results={guardrails.map(({ name, phase, action, ms }) => [
+        name,
+        phase === "input" ? "Request" : "Reply",
+        action,
+        ms,
+      ])}
+    />
   );
 }
 
 function McpCard({ call: { mcpCalls = [] } }: { readonly call: UsageRecord }): Child {
-  if (mcpCalls.length === 0) return null;
   return (
-    <Card
+    <ResultCard
       id="mcp-calls"
       title="Calls of MCP tools"
-      aside={<a href="/docs/mcp-tools">How they are made</a>}
-    >
+      docs={<a href="/docs/mcp-tools">How they are made</a>}
+      heads={["Server", "Tool"]}
+      results={mcpCalls.map(({ server, tool, ok, ms }) => [
+        server,
+        tool,
+        ok ? "completed" : "failed",
+        ms,
+      ])}
+    />
+  );
+}
+
+interface ResultCardProps {
+  readonly id: string;
+  readonly title: string;
+  readonly docs: Child;
+  readonly heads: readonly [string, string];
+  readonly results: readonly (readonly [string, string, result: string, ms: number])[];
+}
+
+function ResultCard({ id, title, docs, heads, results }: ResultCardProps): Child {
+  if (results.length === 0) return null;
+  return (
+    <Card id={id} title={title} aside={docs}>
       <Table
-        label="Calls of MCP tools"
-        columns={[
-          { name: "Server" },
-          { name: "Tool" },
-          { name: "Result" },
-          { name: "ms", isNumber: true },
-        ]}
-        rows={mcpCalls.map(({ server, tool, ok, ms }) => [
-          <span class="line">{server}</span>,
-          <span class="line">{tool}</span>,
-          ok ? "completed" : "failed",
+        label={title}
+        columns={[...heads, "Result", "ms"].map((name) => ({ name, isNumber: name === "ms" }))}
+        rows={results.map(([first, second, result, ms]) => [
+          <span class="line">{first}</span>,
+          <span class="line">{second}</span>,
+          result,
           formatInteger(ms),
         ])}
       />

@@ -28,7 +28,7 @@ import {
 } from "./inference-schemas.ts";
 import { protocolRoute } from "./protocol-route.ts";
 import { quoteRoute } from "./quote-route.ts";
-import { RELAYED_ROUTES } from "./relayed-routes.ts";
+import { type CallEntry, RELAYED_ROUTES } from "./relayed-routes.ts";
 
 export interface InferenceRouteDeps extends CallDeps {
   readonly countTokens: CountTokensDeps;
@@ -37,13 +37,11 @@ export interface InferenceRouteDeps extends CallDeps {
 
 export function inferenceRoutes(deps: InferenceRouteDeps): readonly Route[] {
   const routes = [
-    chatRoute(deps),
-    responsesRoute(deps),
-    messagesRoute(deps),
+    ...CONVERSATIONS.map((entry) => callRoute(deps, entry)),
     ...geminiRoutes(deps),
     countTokensRoute(deps),
     countInputRoute(deps),
-    ...RELAYED_ROUTES.map((entry) => relayedRoute(deps, entry)),
+    ...RELAYED_ROUTES.map((entry) => callRoute(deps, entry)),
     quoteRoute(deps.quote),
     protocolRoute(),
   ];
@@ -74,110 +72,74 @@ function documentPayment(route: Route): Route {
   };
 }
 
-function chatRoute(deps: InferenceRouteDeps): Route {
-  return modelRoute({
-    ...BILLED_ROUTE,
-    method: "POST",
+const CONVERSATIONS: readonly CallEntry<"chat" | "responses" | "messages">[] = [
+  {
+    api: "chat",
     path: "/v1/chat/completions",
     id: "createChatCompletion",
-    scope: "models:write",
     summary: "Create a chat completion",
     description:
       "OpenAI's Chat Completions API. The body is forwarded unchanged where the provider has this API, and translated otherwise. `stream: true` responds with server-sent events. The usage object has `cost`, in US dollars.",
-    dialect: "openai",
     body: ChatRequest,
     requestExample: EXAMPLES.chat.request,
-    responses: {
-      200: {
-        description: "The completion, or its stream.",
-        schema: z
-          .looseObject({
-            id: z.string(),
-            object: z.string(),
-            choices: z.array(z.looseObject({})),
-            usage: UsageCost.optional(),
-          })
-          .meta({ id: "ChatCompletion" }),
-        example: EXAMPLES.chat.reply,
-        headers: RESPONSE_HEADERS,
-        alternatives: [{ contentType: "text/event-stream", example: EXAMPLES.chat.stream }],
-      },
-    },
-    faults: MODEL_FAULTS,
-    run: callHandler(deps, "chat"),
-  });
-}
-
-function responsesRoute(deps: InferenceRouteDeps): Route {
-  return modelRoute({
-    ...BILLED_ROUTE,
-    method: "POST",
+    reply: "The completion, or its stream.",
+    schema: z
+      .looseObject({
+        id: z.string(),
+        object: z.string(),
+        choices: z.array(z.looseObject({})),
+        usage: UsageCost.optional(),
+      })
+      .meta({ id: "ChatCompletion" }),
+    example: EXAMPLES.chat.reply,
+    alternatives: [{ contentType: "text/event-stream", example: EXAMPLES.chat.stream }],
+  },
+  {
+    api: "responses",
     path: "/v1/responses",
     id: "createResponse",
-    scope: "models:write",
     summary: "Create a response",
     description:
       "OpenAI's Responses API. The gateway stores it and its input, encrypted, unless `store` is `false`; providers store nothing. `previous_response_id` continues a stored response, with any model. `background: true` responds at once with status `in_progress`, or streams events that `GET /v1/responses/{id}` continues.",
-    dialect: "openai",
     body: ResponsesRequest,
     requestExample: EXAMPLES.responses.request,
-    responses: {
-      200: {
-        description: "The response, or its stream.",
-        schema: z
-          .looseObject({
-            id: z.string(),
-            object: z.string(),
-            output: z.array(z.looseObject({})),
-            usage: UsageCost.nullable().optional(),
-          })
-          .meta({ id: "ModelResponse" }),
-        example: EXAMPLES.responses.reply,
-        headers: RESPONSE_HEADERS,
-        alternatives: [{ contentType: "text/event-stream", example: EXAMPLES.responses.stream }],
-      },
-    },
-    faults: [...MODEL_FAULTS, "not_found"],
-    run: callHandler(deps, "responses"),
-  });
-}
-
-function messagesRoute(deps: InferenceRouteDeps): Route {
-  return modelRoute({
-    ...BILLED_ROUTE,
-    method: "POST",
+    reply: "The response, or its stream.",
+    schema: z
+      .looseObject({
+        id: z.string(),
+        object: z.string(),
+        output: z.array(z.looseObject({})),
+        usage: UsageCost.nullable().optional(),
+      })
+      .meta({ id: "ModelResponse" }),
+    example: EXAMPLES.responses.reply,
+    alternatives: [{ contentType: "text/event-stream", example: EXAMPLES.responses.stream }],
+    faults: ["not_found"],
+  },
+  {
+    api: "messages",
     path: "/v1/messages",
     id: "createMessage",
-    scope: "models:write",
     summary: "Create a message",
     description:
       "Anthropic's Messages API. The body and the headers `anthropic-version` and `anthropic-beta` are forwarded unchanged where the provider has this API; otherwise the body is translated. `stream: true` responds with server-sent events.",
     dialect: "messages",
     body: MessagesRequest,
     requestExample: EXAMPLES.messages.request,
-    responses: {
-      200: {
-        description: "The message, or its stream.",
-        schema: z
-          .looseObject({
-            id: z.string(),
-            type: z.literal("message"),
-            content: z.array(z.looseObject({})),
-            usage: UsageCost,
-          })
-          .meta({ id: "Message" }),
-        example: EXAMPLES.messages.reply,
-        headers: {
-          ...RESPONSE_HEADERS,
-          "request-id": "The id of the request, the same as `x-request-id`.",
-        },
-        alternatives: [{ contentType: "text/event-stream", example: EXAMPLES.messages.stream }],
-      },
-    },
-    faults: MODEL_FAULTS,
-    run: callHandler(deps, "messages"),
-  });
-}
+    reply: "The message, or its stream.",
+    schema: z
+      .looseObject({
+        id: z.string(),
+        type: z.literal("message"),
+        content: z.array(z.looseObject({})),
+        usage: UsageCost,
+      })
+      .meta({ id: "Message" }),
+    example: EXAMPLES.messages.reply,
+    alternatives: [{ contentType: "text/event-stream", example: EXAMPLES.messages.stream }],
+    headers: { "request-id": "The id of the request, the same as `x-request-id`." },
+  },
+];
 
 function countTokensRoute(deps: InferenceRouteDeps): Route {
   return keyRoute({
@@ -243,31 +205,27 @@ function countInputRoute(deps: InferenceRouteDeps): Route {
   });
 }
 
-function relayedRoute(deps: InferenceRouteDeps, entry: (typeof RELAYED_ROUTES)[number]): Route {
-  const {
-    api,
-    reply: description,
-    schema,
-    example,
-    contentType,
-    alternatives,
-    ...described
-  } = entry;
+function callRoute(
+  deps: InferenceRouteDeps,
+  entry: CallEntry | (typeof CONVERSATIONS)[number],
+): Route {
+  const { api, reply: description, schema, example, contentType, alternatives, ...more } = entry;
+  const { headers, faults = [], ...described } = more;
   const ok = {
     description,
-    headers: RESPONSE_HEADERS,
+    headers: { ...RESPONSE_HEADERS, ...headers },
     ...(schema === undefined ? {} : { schema, example }),
     ...(contentType === undefined ? {} : { contentType }),
     ...(alternatives === undefined ? {} : { alternatives }),
   };
   return modelRoute({
     ...BILLED_ROUTE,
+    dialect: "openai",
     ...described,
     method: "POST",
     scope: "models:write",
-    dialect: "openai",
     responses: { 200: ok },
-    faults: MODEL_FAULTS,
+    faults: [...MODEL_FAULTS, ...faults],
     run: callHandler(deps, api),
   });
 }

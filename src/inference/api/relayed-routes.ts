@@ -2,11 +2,13 @@
 
 import type { RelayedApi } from "@postern/wires";
 import { z } from "zod";
-import type { ResponseDoc } from "../../http/route.ts";
+import type { FaultCode } from "../../base/fault.ts";
+import type { Dialect, ResponseDoc } from "../../http/route.ts";
 import { UsageCost } from "./inference-schemas.ts";
 
-interface RelayedRoute {
-  readonly api: RelayedApi;
+/** What is particular to the route of a model call. */
+export interface CallEntry<A extends string = RelayedApi> {
+  readonly api: A;
   readonly path: string;
   readonly id: string;
   readonly summary: string;
@@ -20,6 +22,11 @@ interface RelayedRoute {
   readonly alternatives?: ResponseDoc["alternatives"];
   /** Of a reply that is not JSON. */
   readonly contentType?: string;
+  /** OpenAI's if absent. */
+  readonly dialect?: Dialect;
+  /** Besides those of every call. */
+  readonly faults?: readonly FaultCode[];
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 const Texts = z.union([z.string(), z.array(z.unknown())]);
@@ -210,7 +217,7 @@ const RERANK = {
   },
 } as const;
 
-export const RELAYED_ROUTES: readonly RelayedRoute[] = [
+export const RELAYED_ROUTES: readonly CallEntry[] = [
   {
     api: "embeddings",
     path: "/v1/embeddings",

@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { type Route, modelRoute } from "../../http/route.ts";
+import { MODEL_FAULTS } from "../../inference/api/call-handler.ts";
 import { callInputOf, CALL_ROUTE } from "../../inference/api/call-route.ts";
 import type { Responses } from "../responses.ts";
 
@@ -81,21 +82,7 @@ export function compactRoute(responses: Responses): Route {
         headers: { "x-postern-cost-usd": "Cost of the call in US dollars." },
       },
     },
-    faults: [
-      "insufficient_credits",
-      "forbidden",
-      "key_limit_reached",
-      "session_limit_reached",
-      "session_stopped",
-      "workspace_budget_reached",
-      "workspace_frozen",
-      "guardrail_denied",
-      "model_not_found",
-      "not_found",
-      "upstream_error",
-      "provider_not_configured",
-      "upstream_timeout",
-    ],
+    faults: [...MODEL_FAULTS.filter((code) => code !== "conflict"), "not_found"],
     run: (input) => responses.compact(callInputOf("responses", input)),
   });
 }
