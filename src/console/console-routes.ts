@@ -9,19 +9,19 @@ import type { Webhooks } from "../webhooks/webhooks.ts";
 import {
   type AgentSessionPageDeps,
   agentSessionPageRoutes,
-} from "./agent-sessions/agent-session-page-routes.ts";
+} from "./agent-sessions/agent-sessions-page.tsx";
 import { type AuditPageDeps, auditRoutes } from "./audit/audit-page-routes.ts";
-import { type BatchPageDeps, batchPageRoutes } from "./batches/batch-page-routes.ts";
+import { type BatchPageDeps, batchPageRoutes } from "./batches/batches-page.tsx";
 import { type BillingPageDeps, billingPageRoutes } from "./billing/billing-page-routes.ts";
-import { budgetPageRoutes } from "./budgets/budget-page-routes.ts";
+import { budgetPageRoutes } from "./budgets/budgets-page.tsx";
 import { COMPONENTS_PATH, componentsPage } from "./components-page.tsx";
-import { connectedAppRoutes } from "./connected-apps/connected-app-routes.ts";
+import { connectedAppRoutes } from "./connected-apps/connected-apps-page.tsx";
 import { workspacePath } from "./console-layout.tsx";
 import { type SearchDeps, searchRoute } from "./console-search.tsx";
 import {
   type DirectorySyncPageDeps,
   directorySyncPageRoutes,
-} from "./directory-sync/directory-sync-page-routes.ts";
+} from "./directory-sync/directory-sync-page.tsx";
 import { type GuardrailPageDeps, guardrailPageRoutes } from "./guardrails/guardrails-page.tsx";
 import { type KeyPageDeps, keyPageRoutes } from "./keys/key-page-routes.ts";
 import { type LogPageDeps, logPageRoutes } from "./logs/log-page-routes.ts";
@@ -29,13 +29,13 @@ import { type McpServerPageDeps, mcpServerPageRoutes } from "./mcp-servers/mcp-s
 import { type MemberPageDeps, memberPageRoutes } from "./members/member-page-routes.ts";
 import { overviewPage } from "./overview/overview-page.tsx";
 import { readOverview } from "./overview/read-overview.ts";
-import { playgroundRoutes } from "./playground/playground-page-routes.ts";
+import { playgroundRoutes } from "./playground/playground-page.tsx";
 import { presetPageRoutes } from "./presets/presets-page.tsx";
 import {
   type ProviderKeyPageDeps,
   providerKeyPageRoutes,
 } from "./provider-keys/provider-key-page-routes.ts";
-import { type ResponsePageDeps, responsePageRoutes } from "./responses/response-page-routes.ts";
+import { type ResponsePageDeps, responsePageRoutes } from "./responses/responses-page.tsx";
 import { type SettingsPageDeps, settingsPageRoutes } from "./settings/settings-page-routes.ts";
 import { type SinkPageDeps, sinkPageRoutes } from "./sinks/sinks-page.tsx";
 import { type SsoPageDeps, ssoPageRoutes } from "./sso/sso-page-routes.ts";

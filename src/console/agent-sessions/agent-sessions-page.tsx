@@ -1,9 +1,19 @@
 /** @jsxImportSource hono/jsx */
-// The sessions of agents, and one session as a tree of its agents with what each cost.
+// The sessions of agents, and one session as a tree of its agents with what each cost. All members see them;
+// owners and admins stop one.
 
 import type { Child } from "hono/jsx";
+import { z } from "zod";
 import { hasPermission } from "../../accounts/members.ts";
-import type { SessionDetails, SessionView } from "../../agent-sessions/agent-sessions.ts";
+import { parseSessionCursor, sessionCursor } from "../../agent-sessions/agent-sessions-routes.ts";
+import {
+  getSession,
+  type OnSessionStopped,
+  readSessionPage,
+  type SessionDetails,
+  type SessionView,
+  stopSession,
+} from "../../agent-sessions/agent-sessions.ts";
 import { maxNano, type Nano } from "../../base/money/money.ts";
 import {
   formatCosts,
@@ -22,22 +32,25 @@ import {
 import { RelativeTime } from "../../http/pages/components/local-time.tsx";
 import { OlderLink, Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
+import type { Route } from "../../http/route.ts";
+import { SESSION_ID_LENGTH_MAX } from "../../usage/session-labels.ts";
 import type { AgentUsage } from "../../usage/session-usage.ts";
 import { Confirm, ConfirmLink, withQuery } from "../confirm.tsx";
 import { consolePage, workspacePath } from "../console-layout.tsx";
-import { DoneNotice } from "../done-notice.tsx";
-import type { WorkspaceView } from "../require-access.ts";
+import { DoneNotice, donePath, DoneQuery } from "../done-notice.tsx";
+import type { ConsoleReadDeps, WorkspaceView } from "../require-access.ts";
+import { AccountPath, workspaceForm, workspacePage } from "../workspace-routes.ts";
 
 const PAGE = "/agent-sessions";
 /** Deeper agents are shown at this depth. */
 const DEPTH_MAX = 5;
 
-export interface SessionsPageProps extends WorkspaceView {
+interface SessionsPageProps extends WorkspaceView {
   readonly sessions: readonly SessionView[];
   readonly next: string | null;
 }
 
-export function agentSessionsPage(props: SessionsPageProps): PageLayout {
+function agentSessionsPage(props: SessionsPageProps): PageLayout {
   const { user, workspace, sessions, next } = props;
   const path = workspacePath(workspace.accountId, PAGE);
   return consolePage({
@@ -99,13 +112,13 @@ function StatusTag({ isStopped }: { readonly isStopped: boolean }): Child {
   return isStopped ? <Tag tone="danger">Stopped</Tag> : <Tag tone="good">Active</Tag>;
 }
 
-export interface SessionPageProps extends WorkspaceView {
+interface SessionPageProps extends WorkspaceView {
   readonly details: SessionDetails;
   readonly ask: string | undefined;
   readonly done: string | undefined;
 }
 
-export function agentSessionPage(props: SessionPageProps): PageLayout {
+function agentSessionPage(props: SessionPageProps): PageLayout {
   const { user, workspace, details, ask, done } = props;
   const { id, session } = details;
   const list = workspacePath(workspace.accountId, PAGE);
@@ -295,4 +308,66 @@ function inOrder(lists: readonly (readonly TreeAgent[])[]): readonly TreeAgent[]
     .filter((list) => list.length > 0)
     .toSorted(([one], [other]) => ((one?.total ?? 0n) < (other?.total ?? 0n) ? 1 : -1))
     .flat();
+}
+
+export interface AgentSessionPageDeps extends ConsoleReadDeps {
+  readonly onSessionStopped: OnSessionStopped;
+}
+
+const PATH = "/console/{account}/agent-sessions";
+const PER_PAGE = 50;
+const SessionPath = AccountPath.extend({ session: z.string().max(SESSION_ID_LENGTH_MAX) });
+
+export function agentSessionPageRoutes(deps: AgentSessionPageDeps): readonly Route[] {
+  return [listRoute(deps), showRoute(deps), stopRoute(deps)];
+}
+
+function listRoute(deps: AgentSessionPageDeps): Route {
+  return workspacePage(deps, {
+    path: PATH,
+    id: "showWorkspaceAgentSessions",
+    summary: "Show the sessions of agents",
+    query: z.object({ cursor: z.string().max(100).optional() }),
+    permission: "usage.read",
+    run: async ({ view, account, query: { cursor } }) => {
+      const page = { limit: PER_PAGE, before: parseSessionCursor(cursor) };
+      const { sessions, hasMore } = await readSessionPage(deps.db, account, page);
+      const last = hasMore ? sessions.at(-1) : undefined;
+      const next = last === undefined ? null : sessionCursor(last.session.createdAt, last.id);
+      return agentSessionsPage({ ...view, sessions, next });
+    },
+  });
+}
+
+function showRoute(deps: AgentSessionPageDeps): Route {
+  return workspacePage(deps, {
+    path: `${PATH}/{session}`,
+    id: "showWorkspaceAgentSession",
+    summary: "Show a session with its agents",
+    params: SessionPath,
+    query: z.object({ ...DoneQuery, ask: z.string().max(20).optional() }),
+    permission: "usage.read",
+    run: async ({ view, account, params: { session }, query: { ask, done } }) => {
+      const details = await getSession(deps.db, account, session);
+      return agentSessionPage({ ...view, details, ask, done });
+    },
+  });
+}
+
+function stopRoute(deps: AgentSessionPageDeps): Route {
+  return workspaceForm(deps, {
+    path: `${PATH}/{session}`,
+    id: "stopWorkspaceAgentSession",
+    summary: "Stop a session",
+    params: SessionPath,
+    body: z.object({}),
+    requestExample: {},
+    permission: "agent_sessions.stop",
+    write: (tx, { act, params: { session } }) => stopSession(tx, act, session),
+    done: ({ account, params: { session } }) => {
+      deps.onSessionStopped(account, session);
+      const page = workspacePath(account, "/agent-sessions");
+      return donePath(`${page}/${encodeURIComponent(session)}`, "stopped");
+    },
+  });
 }

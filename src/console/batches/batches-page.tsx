@@ -1,22 +1,28 @@
 /** @jsxImportSource hono/jsx */
-// The batches of a workspace: progress, cost, results, and how to cancel one.
+// The batches of a workspace: progress, cost, results, and how to cancel one. Owners and admins see them:
+// results have content.
 
 import type { Child } from "hono/jsx";
-import { hasPermission } from "../../accounts/members.ts";
+import { z } from "zod";
+import { authorize, hasPermission } from "../../accounts/members.ts";
 import { formatCosts, formatInteger } from "../../base/text/format.ts";
-import type { Batch, BatchStatus } from "../../batches/batch-rows.ts";
+import { type Batch, type BatchStatus, listBatches } from "../../batches/batch-rows.ts";
+import { type Batches, getBatch, unfinishedFault } from "../../batches/batches.ts";
+import { resultsResponse } from "../../batches/results.ts";
 import { Card, EmptyState, Tag } from "../../http/pages/components/content.tsx";
 import { RelativeTime } from "../../http/pages/components/local-time.tsx";
 import { OlderLink, Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
+import type { Route } from "../../http/route.ts";
 import { Confirm, ConfirmLink, withQuery } from "../confirm.tsx";
 import { consolePage, workspacePath } from "../console-layout.tsx";
-import { DoneNotice } from "../done-notice.tsx";
-import type { WorkspaceView } from "../require-access.ts";
+import { DoneNotice, donePath, DoneQuery } from "../done-notice.tsx";
+import type { ConsoleReadDeps, WorkspaceView } from "../require-access.ts";
+import { AccountPath, workspaceForm, workspacePage } from "../workspace-routes.ts";
 
 const PAGE = "/batches";
 
-export interface BatchesPageProps extends WorkspaceView {
+interface BatchesPageProps extends WorkspaceView {
   readonly batches: readonly Batch[];
   readonly next: string | null;
   /** The batch whose cancellation is to be confirmed. */
@@ -24,7 +30,7 @@ export interface BatchesPageProps extends WorkspaceView {
   readonly done: string | undefined;
 }
 
-export function batchesPage(props: BatchesPageProps): PageLayout {
+function batchesPage(props: BatchesPageProps): PageLayout {
   const { user, workspace, batches, next, cancel, done } = props;
   const path = workspacePath(workspace.accountId, PAGE);
   const canCancel = hasPermission(workspace.role, "batches.manage");
@@ -139,4 +145,72 @@ const STATUSES: Readonly<Record<BatchStatus, readonly [label: string, tone?: "go
 function StatusTag({ status }: { readonly status: BatchStatus }): Child {
   const [label, tone] = STATUSES[status];
   return <Tag tone={tone}>{label}</Tag>;
+}
+
+export interface BatchPageDeps extends ConsoleReadDeps {
+  readonly batches: Batches;
+}
+
+const PATH = "/console/{account}/batches";
+const PER_PAGE = 50;
+const BatchPath = AccountPath.extend({ batch: z.string().max(200) });
+
+export function batchPageRoutes(deps: BatchPageDeps): readonly Route[] {
+  return [listRoute(deps), resultsRoute(deps), cancelRoute(deps)];
+}
+
+function listRoute(deps: BatchPageDeps): Route {
+  return workspacePage(deps, {
+    path: PATH,
+    id: "showWorkspaceBatches",
+    summary: "Show the batches of a workspace",
+    query: z.object({
+      ...DoneQuery,
+      cursor: z.string().max(200).optional(),
+      cancel: z.string().max(200).optional(),
+    }),
+    permission: "batches.manage",
+    run: async ({ view, account, query: { cursor, cancel, done } }) => {
+      const page = { limit: PER_PAGE, cursor, keyId: undefined };
+      const found = await listBatches(deps.db, account, page);
+      const batches = found.slice(0, PER_PAGE);
+      const next = found.length > PER_PAGE ? (batches.at(-1)?.id ?? null) : null;
+      return batchesPage({ ...view, batches, next, cancel, done });
+    },
+  });
+}
+
+function resultsRoute(deps: BatchPageDeps): Route {
+  return workspacePage(deps, {
+    path: `${PATH}/{batch}/results`,
+    id: "downloadWorkspaceBatchResults",
+    summary: "Download the results of a batch",
+    params: BatchPath,
+    permission: "batches.manage",
+    run: async ({ account, params: { batch: id } }) => {
+      const { db, kek } = deps.batches;
+      const batch = await getBatch(db, account, id);
+      if (batch.endedAt === null) throw unfinishedFault(id);
+      const response = resultsResponse(db, kek, { batch, form: batch.form });
+      response.headers.set("content-disposition", `attachment; filename="${batch.id}.jsonl"`);
+      return response;
+    },
+  });
+}
+
+function cancelRoute(deps: BatchPageDeps): Route {
+  return workspaceForm(deps, {
+    path: `${PATH}/{batch}`,
+    id: "cancelWorkspaceBatch",
+    summary: "Cancel a batch of a workspace",
+    params: BatchPath,
+    body: z.object({}),
+    requestExample: {},
+    permission: "batches.manage",
+    write: async (tx, { act, params: { batch } }) => {
+      await authorize(tx, act, "batches.manage");
+      return deps.batches.cancel(tx, act, batch);
+    },
+    done: ({ account }) => donePath(workspacePath(account, "/batches"), "canceled"),
+  });
 }

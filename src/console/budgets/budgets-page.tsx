@@ -1,23 +1,29 @@
 /** @jsxImportSource hono/jsx */
-// The daily and monthly budgets of a workspace, how much of them is used, and the form to set them.
+// The daily and monthly budgets of a workspace, how much of them is used, and the form to set them. All members see
+// them; only the owner changes them.
 
 import type { Child } from "hono/jsx";
-import { BUDGET_FIELDS } from "../../accounts/budgets.ts";
+import { z } from "zod";
+import { BUDGET_FIELDS, changeBudgets, parseBudget } from "../../accounts/budgets.ts";
 import { hasPermission } from "../../accounts/members.ts";
-import { usdText } from "../../base/money/money.ts";
+import { plainAmount } from "../../base/money/amount-text.ts";
+import { type Nano, usdText } from "../../base/money/money.ts";
 import { formatSum } from "../../base/text/format.ts";
 import { Card, Tag, UsageBar } from "../../http/pages/components/content.tsx";
 import { ErrorMessage, Field, PostForm } from "../../http/pages/components/form.tsx";
 import { DateTime } from "../../http/pages/components/local-time.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { FormError } from "../../http/pages/page-response.ts";
+import type { Route } from "../../http/route.ts";
 import { BUDGET_WINDOWS, type BudgetState, type BudgetWindow } from "../../ledger/budget-rules.ts";
-import type { BudgetStates } from "../../ledger/wallet-budgets.ts";
+import { type BudgetStates, getBudgets } from "../../ledger/wallet-budgets.ts";
+import type { Db } from "../../store/db.ts";
 import { consolePage, workspacePath } from "../console-layout.tsx";
-import { DoneNotice } from "../done-notice.tsx";
-import type { WorkspaceView } from "../require-access.ts";
+import { DoneNotice, donePath, DoneQuery } from "../done-notice.tsx";
+import type { ConsoleReadDeps, WorkspaceView } from "../require-access.ts";
+import { workspaceForm, workspacePage } from "../workspace-routes.ts";
 
-export interface BudgetsPageProps extends WorkspaceView {
+interface BudgetsPageProps extends WorkspaceView {
   readonly budgets: BudgetStates;
   /** The values of the rejected form. */
   readonly formValues?: Readonly<Partial<Record<BudgetWindow, string>>>;
@@ -140,4 +146,61 @@ function BudgetForm({ user, workspace, values, error }: BudgetFormProps): Child 
 function limitValues(budgets: BudgetStates): Readonly<Record<BudgetWindow, string>> {
   const text = ({ limit }: BudgetState): string => (limit === null ? "" : usdText(limit));
   return { day: text(budgets.day), month: text(budgets.month) };
+}
+
+interface BudgetPageDeps extends ConsoleReadDeps {
+  readonly db: Db;
+}
+
+const PATH = "/console/{account}/budgets";
+
+export function budgetPageRoutes(deps: BudgetPageDeps): readonly Route[] {
+  return [showRoute(deps), changeRoute(deps)];
+}
+
+function showRoute(deps: BudgetPageDeps): Route {
+  return workspacePage(deps, {
+    path: PATH,
+    id: "showWorkspaceBudgets",
+    summary: "Show the budgets of a workspace",
+    query: z.object(DoneQuery),
+    permission: "budgets.read",
+    run: async ({ view, account, query: { done }, now }) =>
+      budgetsPage({ ...view, budgets: await getBudgets(deps.db, account, now), done }),
+  });
+}
+
+const BudgetBody = z.object({
+  [BUDGET_FIELDS.day]: z.string(),
+  [BUDGET_FIELDS.month]: z.string(),
+});
+
+function changeRoute(deps: BudgetPageDeps): Route {
+  return workspaceForm(deps, {
+    path: PATH,
+    id: "changeWorkspaceBudgets",
+    summary: "Set the budgets of a workspace",
+    body: BudgetBody,
+    requestExample: { daily_usd: "5", monthly_usd: "100" },
+    permission: "budgets.change",
+    write: async (tx, { act, body }) => {
+      const limits = {
+        day: parseBudgetInput(BUDGET_FIELDS.day, body.daily_usd),
+        month: parseBudgetInput(BUDGET_FIELDS.month, body.monthly_usd),
+      };
+      await changeBudgets(tx, act, limits);
+    },
+    done: ({ account }) => donePath(workspacePath(account, "/budgets"), "saved"),
+    rejected: async ({ view, account, body, now }, error) => {
+      const budgets = await getBudgets(deps.db, account, now);
+      const formValues = { day: body.daily_usd, month: body.monthly_usd };
+      return budgetsPage({ ...view, budgets, formValues, error });
+    },
+  });
+}
+
+/** An empty field means no budget. */
+function parseBudgetInput(field: Parameters<typeof parseBudget>[0], input: string): Nano | null {
+  const text = plainAmount(input);
+  return text === "" ? null : (parseBudget(field, text) ?? null);
 }

@@ -1,25 +1,31 @@
 /** @jsxImportSource hono/jsx */
-// The apps to which people gave a key of the workspace, with what each spent and when it was last used.
+// The apps to which people gave a key of the workspace, with what each spent and when it was last used. All members
+// see them; a revocation ends the key of one.
 
 import type { Child } from "hono/jsx";
+import { z } from "zod";
 import { hasPermission } from "../../accounts/members.ts";
 import { formatCosts } from "../../base/text/format.ts";
 import { utcDay } from "../../base/time.ts";
 import { Card, EmptyState, UsageBar } from "../../http/pages/components/content.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
-import type { ActorNames } from "../../keys/actor-names.ts";
+import type { Route } from "../../http/route.ts";
+import { type ActorNames, readActorNames } from "../../keys/actor-names.ts";
 import type { Key } from "../../keys/key.ts";
+import { listAppKeys } from "../../keys/keys.ts";
+import { revokeKeyForMember } from "../../keys/member-keys.ts";
 import { Confirm, ConfirmLink, withQuery } from "../confirm.tsx";
 import { consolePage, workspacePath } from "../console-layout.tsx";
-import { DoneNotice } from "../done-notice.tsx";
+import { DoneNotice, donePath, DoneQuery } from "../done-notice.tsx";
 import { keyPath, LastUse } from "../keys/keys-page.tsx";
-import type { WorkspaceView } from "../require-access.ts";
+import type { ConsoleReadDeps, WorkspaceView } from "../require-access.ts";
+import { workspaceForm, workspacePage } from "../workspace-routes.ts";
 
 const PAGE = "/connected-apps";
 const DONE_TEXTS = { revoked: "The app's key is revoked. Its requests are rejected." } as const;
 
-export interface ConnectedAppsPageProps extends WorkspaceView {
+interface ConnectedAppsPageProps extends WorkspaceView {
   readonly apps: readonly Key[];
   readonly people: ActorNames;
   /** The key whose revocation is to be confirmed. */
@@ -27,7 +33,7 @@ export interface ConnectedAppsPageProps extends WorkspaceView {
   readonly done: string | undefined;
 }
 
-export function connectedAppsPage(props: ConnectedAppsPageProps): PageLayout {
+function connectedAppsPage(props: ConnectedAppsPageProps): PageLayout {
   const { user, workspace, apps, ask, done } = props;
   const path = workspacePath(workspace.accountId, PAGE);
   const asked = apps.find(({ id }) => id === ask);
@@ -128,4 +134,42 @@ function Spend({
       {spend}
     </>
   );
+}
+
+const PATH = "/console/{account}/connected-apps";
+
+export function connectedAppRoutes(deps: ConsoleReadDeps): readonly Route[] {
+  return [listRoute(deps), revokeRoute(deps)];
+}
+
+function listRoute(deps: ConsoleReadDeps): Route {
+  return workspacePage(deps, {
+    path: PATH,
+    id: "showConnectedApps",
+    summary: "List the connected apps of a workspace",
+    query: z.object({ ...DoneQuery, ask: z.string().max(100).optional() }),
+    permission: "keys.read",
+    run: async ({ view, account, query: { ask, done }, now }) => {
+      const apps = await listAppKeys(deps.db, account, now);
+      const people = await readActorNames(
+        deps.db,
+        account,
+        apps.map(({ createdBy }) => createdBy),
+      );
+      return connectedAppsPage({ ...view, apps, people, ask, done });
+    },
+  });
+}
+
+function revokeRoute(deps: ConsoleReadDeps): Route {
+  return workspaceForm(deps, {
+    path: PATH,
+    id: "revokeConnectedApp",
+    summary: "Revoke the key of a connected app",
+    body: z.object({ key: z.string().max(100) }),
+    requestExample: { key: "key_01kah5t3mq7d2c9w4e6r8t0yax" },
+    permission: "keys.revoke",
+    write: (tx, { act, body: { key } }) => revokeKeyForMember(tx, act, key),
+    done: ({ account }) => donePath(workspacePath(account, "/connected-apps"), "revoked"),
+  });
 }

@@ -2,7 +2,9 @@
 // Directory sync (SCIM) of a workspace: its URL and token, the roles of groups, and the users of the directory.
 
 import type { Child } from "hono/jsx";
+import { z } from "zod";
 import { hasPermission, MEMBER_ROLES } from "../../accounts/members.ts";
+import type { Act } from "../../activity/audit.ts";
 import {
   Card,
   CodeBlock,
@@ -15,17 +17,28 @@ import { ErrorMessage, PostForm } from "../../http/pages/components/form.tsx";
 import { DateTime } from "../../http/pages/components/local-time.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
-import type { SessionUser } from "../../http/route.ts";
-import { type Directory, FORMER_TOKEN_DAYS } from "../../scim/directory.ts";
+import type { Route, SessionUser } from "../../http/route.ts";
+import {
+  changeDirectory,
+  createDirectoryToken,
+  type Directory,
+  findDirectory,
+  FORMER_TOKEN_DAYS,
+  removeDirectory,
+} from "../../scim/directory.ts";
 import type { ScimGroup } from "../../scim/scim-group-rows.ts";
+import { listGroups, setGroupRole } from "../../scim/scim-groups.ts";
 import type { ScimUser } from "../../scim/scim-user-rows.ts";
+import { listUsers } from "../../scim/scim-users.ts";
+import type { Tx } from "../../store/db.ts";
 import { Confirm, ConfirmLink, withQuery } from "../confirm.tsx";
 import { consolePage, workspacePath } from "../console-layout.tsx";
-import { DoneNotice } from "../done-notice.tsx";
+import { DoneNotice, donePath, DoneQuery } from "../done-notice.tsx";
 import { ROLE_LABELS } from "../members/member-texts.ts";
-import type { WorkspaceView } from "../require-access.ts";
+import type { ConsoleReadDeps, WorkspaceView } from "../require-access.ts";
+import { workspaceForm, workspacePage } from "../workspace-routes.ts";
 
-export interface DirectoryListing {
+interface DirectoryListing {
   readonly directory: Directory | undefined;
   readonly groups: readonly ScimGroup[];
   readonly users: readonly ScimUser[];
@@ -34,7 +47,7 @@ export interface DirectoryListing {
   readonly url: string;
 }
 
-export interface DirectorySyncPageProps extends WorkspaceView {
+interface DirectorySyncPageProps extends WorkspaceView {
   readonly listing: DirectoryListing;
   readonly ask?: "disable" | undefined;
   readonly done?: string | undefined;
@@ -49,7 +62,7 @@ const DONE_TEXTS = {
   disable: "Directory sync is disabled. The members stay.",
 } as const;
 
-export function directorySyncPage(props: DirectorySyncPageProps): PageLayout {
+function directorySyncPage(props: DirectorySyncPageProps): PageLayout {
   const { user, workspace, listing, token } = props;
   const canChange = hasPermission(workspace.role, "sso.change");
   return consolePage({
@@ -279,3 +292,95 @@ function UsersCard({ listing: { users, totalUsers } }: DirectorySyncPageProps): 
     </Card>
   );
 }
+
+const USERS_SHOWN_MAX = 50;
+const GROUPS_SHOWN_MAX = 200;
+
+export interface DirectorySyncPageDeps extends ConsoleReadDeps {
+  readonly baseUrl: string;
+}
+
+export function directorySyncPageRoutes(deps: DirectorySyncPageDeps): readonly Route[] {
+  return [showRoute(deps), changeRoute(deps)];
+}
+
+function showRoute(deps: DirectorySyncPageDeps): Route {
+  return workspacePage(deps, {
+    path: "/console/{account}/directory-sync",
+    id: "showDirectorySync",
+    summary: "Show the directory sync of a workspace",
+    query: z.object({ ask: z.literal("disable").optional(), ...DoneQuery }),
+    permission: "sso.read",
+    run: async ({ view, account, query: { ask, done } }) =>
+      directorySyncPage({ ...view, listing: await readDirectory(deps, account), ask, done }),
+  });
+}
+
+async function readDirectory(
+  { db, baseUrl }: DirectorySyncPageDeps,
+  account: string,
+): Promise<DirectoryListing> {
+  const [directory, { items: groups }, { items: users, total }] = await Promise.all([
+    findDirectory(db, account),
+    listGroups(db, account, { offset: 0, limit: GROUPS_SHOWN_MAX }),
+    listUsers(db, account, { offset: 0, limit: USERS_SHOWN_MAX }),
+  ]);
+  return { directory, groups, users, totalUsers: total, url: `${baseUrl}/scim/v2` };
+}
+
+function changeRoute(deps: DirectorySyncPageDeps): Route {
+  return workspaceForm(deps, {
+    path: "/console/{account}/directory-sync",
+    id: "changeDirectorySync",
+    summary: "Create a token, map groups to roles, or disable directory sync",
+    body: DirectoryForm,
+    requestExample: { do: "create_token" },
+    permission: "sso.change",
+    write: (tx, { act, body }) => changeSync(tx, act, body),
+    done: async ({ view, account, body }, token) =>
+      token === undefined
+        ? donePath(workspacePath(account, "/directory-sync"), body.do)
+        : directorySyncPage({ ...view, listing: await readDirectory(deps, account), token }),
+    rejected: async ({ view, account }, { message: errorMessage }) =>
+      directorySyncPage({ ...view, listing: await readDirectory(deps, account), errorMessage }),
+  });
+}
+
+/** Returns the token if it created one. */
+async function changeSync(tx: Tx, act: Act, form: DirectoryForm): Promise<string | undefined> {
+  switch (form.do) {
+    case "create_token":
+      return await createDirectoryToken(tx, act);
+    case "save": {
+      const handsOverKeys = form.keys === "hand_over";
+      await changeDirectory(tx, act, { fallbackRole: form.fallback_role, handsOverKeys });
+      return undefined;
+    }
+    case "set_role": {
+      const role = form.role === "" ? null : form.role;
+      await setGroupRole(tx, act, { id: form.group, role });
+      return undefined;
+    }
+    case "disable":
+      await removeDirectory(tx, act);
+      return undefined;
+  }
+}
+
+// The form of the page Directory sync.
+
+const DirectoryForm = z.discriminatedUnion("do", [
+  z.object({ do: z.literal("create_token") }),
+  z.object({
+    do: z.literal("save"),
+    fallback_role: z.enum(MEMBER_ROLES),
+    keys: z.enum(["revoke", "hand_over"]),
+  }),
+  z.object({
+    do: z.literal("set_role"),
+    group: z.string().max(100),
+    role: z.enum([...MEMBER_ROLES, ""]),
+  }),
+  z.object({ do: z.literal("disable") }),
+]);
+type DirectoryForm = z.infer<typeof DirectoryForm>;

@@ -1,19 +1,29 @@
 /** @jsxImportSource hono/jsx */
-// Which responses of the Responses API a workspace stores, how much that is, and the form to change it.
+// Which responses of the Responses API a workspace stores, how much that is, and the form to change it. Owners and
+// admins see and change it.
 
 import type { Child } from "hono/jsx";
-import { type StoreMode, STORE_MODES } from "../../base/response-storage.ts";
+import { z } from "zod";
+import { invalid } from "../../base/fault.ts";
+import { type ResponseStorage, STORE_MODES, type StoreMode } from "../../base/response-storage.ts";
 import { pluralize } from "../../base/text/format.ts";
 import { Card } from "../../http/pages/components/content.tsx";
 import { ErrorMessage, Field, PostForm } from "../../http/pages/components/form.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { FormError } from "../../http/pages/page-response.ts";
-import type { StorageState } from "../../responses/storage/response-storage-settings.ts";
+import type { Route } from "../../http/route.ts";
+import {
+  changeStorage,
+  readStorage,
+  type StorageState,
+} from "../../responses/storage/response-storage-settings.ts";
+import type { Db } from "../../store/db.ts";
 import { consolePage, workspacePath } from "../console-layout.tsx";
-import { DoneNotice } from "../done-notice.tsx";
-import type { WorkspaceView } from "../require-access.ts";
+import { DoneNotice, donePath, DoneQuery } from "../done-notice.tsx";
+import type { ConsoleReadDeps, WorkspaceView } from "../require-access.ts";
+import { workspaceForm, workspacePage } from "../workspace-routes.ts";
 
-export interface ResponsesPageProps extends WorkspaceView {
+interface ResponsesPageProps extends WorkspaceView {
   readonly state: StorageState;
   readonly done?: string | undefined;
   /** A rejected form. */
@@ -34,7 +44,7 @@ const STORAGE_DONE_TEXTS = { saved: "Saved. New responses are stored as set." } 
 
 const MIB = 1_048_576;
 
-export function responsesPage(props: ResponsesPageProps): PageLayout {
+function responsesPage(props: ResponsesPageProps): PageLayout {
   const { user, workspace, state, done } = props;
   const { responses, bytes } = state;
   return consolePage({
@@ -88,4 +98,64 @@ function StorageForm({ user, workspace, state, rejected }: ResponsesPageProps): 
       </PostForm>
     </Card>
   );
+}
+
+export interface ResponsePageDeps extends ConsoleReadDeps {
+  readonly db: Db;
+  /** The operator's setting. */
+  readonly storage: ResponseStorage;
+}
+
+const PATH = "/console/{account}/responses";
+
+export function responsePageRoutes(deps: ResponsePageDeps): readonly Route[] {
+  return [showRoute(deps), changeRoute(deps)];
+}
+
+function showRoute(deps: ResponsePageDeps): Route {
+  return workspacePage(deps, {
+    path: PATH,
+    id: "showStoredResponses",
+    summary: "Show which responses a workspace stores",
+    query: z.object(DoneQuery),
+    permission: "responses.read",
+    run: async ({ view, account, query: { done } }) => {
+      const state = await readStorage(deps.db, deps.storage, account);
+      return responsesPage({ ...view, state, done });
+    },
+  });
+}
+
+const StorageBody = z.object({ store: z.string(), retention_days: z.string() });
+
+/** Throws the fault of a field. */
+function parseStorage(
+  { store, retention_days: days }: z.infer<typeof StorageBody>,
+  { retentionDays: daysMax }: ResponseStorage,
+): ResponseStorage {
+  const mode = STORE_MODES.find((each) => each === store);
+  if (mode === undefined) throw invalid("store", "Choose what is stored.");
+  const retentionDays = /^\d{1,4}$/.test(days.trim()) ? Number(days) : 0;
+  if (retentionDays < 1 || retentionDays > daysMax)
+    throw invalid("retention_days", `The days must be a whole number from 1 to ${daysMax}.`);
+  return { mode, retentionDays };
+}
+
+function changeRoute(deps: ResponsePageDeps): Route {
+  return workspaceForm(deps, {
+    path: PATH,
+    id: "changeStoredResponses",
+    summary: "Set which responses a workspace stores",
+    body: StorageBody,
+    requestExample: { store: "on_request", retention_days: "7" },
+    permission: "responses.change",
+    write: (tx, { act, body }) =>
+      changeStorage(tx, act, deps.storage, parseStorage(body, deps.storage)),
+    done: ({ account }) => donePath(workspacePath(account, "/responses"), "saved"),
+    rejected: async ({ view, account, body }, error) => {
+      const state = await readStorage(deps.db, deps.storage, account);
+      const rejected = { store: body.store, retentionDays: body.retention_days, error };
+      return responsesPage({ ...view, state, rejected });
+    },
+  });
 }

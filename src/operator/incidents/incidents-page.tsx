@@ -2,6 +2,8 @@
 // The incidents of the status page, and the form that writes an update.
 
 import type { Child } from "hono/jsx";
+import { z } from "zod";
+import { DAY_MS } from "../../base/time.ts";
 import { Card, EmptyState, Notice, Tag } from "../../http/pages/components/content.tsx";
 import {
   ErrorMessage,
@@ -13,15 +15,32 @@ import {
 import { RelativeTime } from "../../http/pages/components/local-time.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
-import type { Operator } from "../../http/route.ts";
+import { operatorFormRoute, operatorPageRoute } from "../../http/pages/page-routes.ts";
+import { networksOf } from "../../http/request/client-ip.ts";
+import { parseWithSchema } from "../../http/request/validate.ts";
+import type { Operator, Route } from "../../http/route.ts";
 import { newFormToken } from "../../idempotency/form-submission.ts";
-import { type Incident, INCIDENT_IMPACTS, INCIDENT_STATES } from "../../status/incidents.ts";
+import { STATUS_DAYS } from "../../status/availability.ts";
+import {
+  type Incident,
+  INCIDENT_IMPACTS,
+  INCIDENT_STATES,
+  listIncidents,
+  postIncidentUpdate,
+} from "../../status/incidents.ts";
 import { operatorPage } from "../operator-layout.tsx";
+import {
+  emptyAsUndefined,
+  FormFields,
+  FormToken,
+  type OperatorContext,
+  submitFormOnce,
+} from "../page-context.ts";
 import { OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
 
-export const INCIDENTS_PATH = `${OPERATOR_PATH}/incidents`;
-export const TITLE_MAX = 120;
-export const MESSAGE_MAX = 2_000;
+const INCIDENTS_PATH = `${OPERATOR_PATH}/incidents`;
+const TITLE_MAX = 120;
+const MESSAGE_MAX = 2_000;
 
 interface IncidentsPageOptions {
   readonly incidents: readonly Incident[];
@@ -30,7 +49,7 @@ interface IncidentsPageOptions {
   readonly formValues?: Readonly<Record<string, string>>;
 }
 
-export function incidentsPage(operator: Operator, options: IncidentsPageOptions): PageLayout {
+function incidentsPage(operator: Operator, options: IncidentsPageOptions): PageLayout {
   const { incidents, isPosted = false, errorMessage, formValues = {} } = options;
   return operatorPage({
     title: "Incidents",
@@ -141,4 +160,62 @@ function IncidentTable({ incidents }: { readonly incidents: readonly Incident[] 
       ])}
     />
   );
+}
+
+const UpdateBody = z.object({
+  form: FormToken,
+  incident: emptyAsUndefined(z.string().max(40)),
+  title: z.string().trim().min(1, "must not be empty").max(TITLE_MAX),
+  impact: z.enum(INCIDENT_IMPACTS),
+  state: z.enum(INCIDENT_STATES),
+  message: z.string().trim().min(1, "must not be empty").max(MESSAGE_MAX),
+});
+
+export function incidentRoutes(context: OperatorContext): readonly Route[] {
+  const { db } = context;
+  const listRecent = (now: number): Promise<readonly Incident[]> =>
+    listIncidents(db, now - STATUS_DAYS * DAY_MS);
+  return [
+    operatorPageRoute({
+      path: INCIDENTS_PATH,
+      id: "showIncidents",
+      summary: "Show the incidents of the status page",
+      query: z.object({ done: z.literal("posted").optional() }),
+      run: async ({ query, now, caller }) =>
+        incidentsPage(caller, {
+          incidents: await listRecent(now),
+          isPosted: query.done !== undefined,
+        }),
+    }),
+    operatorFormRoute({
+      path: INCIDENTS_PATH,
+      id: "postIncidentUpdate",
+      summary: "Post an update of an incident",
+      body: FormFields,
+      requestExample: {
+        form: "f".repeat(43),
+        incident: "",
+        title: "Slow replies",
+        impact: "degraded",
+        state: "investigating",
+        message: "We look into it.",
+      },
+      run: async ({ body, caller, clientIp, now }) => {
+        const form = parseWithSchema(UpdateBody, body, "body");
+        const { incident: incidentId, title, impact, state, message } = form;
+        const update = { incidentId, title, impact, state, message };
+        const act = { operator: caller.email, network: networksOf(clientIp)[1], now };
+        await submitFormOnce(context, caller, { token: form.form, payload: form, now }, (tx) =>
+          postIncidentUpdate(tx, act, update),
+        );
+        return `${INCIDENTS_PATH}?done=posted`;
+      },
+      rejected: async ({ body, now, caller }, { message }) =>
+        incidentsPage(caller, {
+          incidents: await listRecent(now),
+          errorMessage: message,
+          formValues: body,
+        }),
+    }),
+  ];
 }

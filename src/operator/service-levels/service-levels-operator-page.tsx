@@ -2,37 +2,52 @@
 // The service levels, what each has cost, and the form that adds one after a preview of its cost.
 
 import type { Child } from "hono/jsx";
-import { usdText } from "../../base/money/money.ts";
+import { z } from "zod";
+import { nanoFromUsd, usdText } from "../../base/money/money.ts";
 import { formatInteger, formatUsd, pluralize } from "../../base/text/format.ts";
 import { Card, EmptyState, Notice, Tag } from "../../http/pages/components/content.tsx";
 import { ErrorMessage, Field, PostForm, SelectField } from "../../http/pages/components/form.tsx";
 import { DateTime } from "../../http/pages/components/local-time.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
-import type { Operator } from "../../http/route.ts";
+import { operatorFormRoute, operatorPageRoute } from "../../http/pages/page-routes.ts";
+import { networksOf } from "../../http/request/client-ip.ts";
+import { parseWithSchema } from "../../http/request/validate.ts";
+import type { Operator, Route } from "../../http/route.ts";
 import { newFormToken } from "../../idempotency/form-submission.ts";
-import { type LevelCost, PREVIEW_DAYS } from "../../service-levels/evaluate-levels.ts";
-import type { GivenCredits } from "../../service-levels/service-credits.ts";
 import {
+  type LevelCost,
+  PREVIEW_DAYS,
+  previewLevel,
+} from "../../service-levels/evaluate-levels.ts";
+import { type GivenCredits, readGivenCredits } from "../../service-levels/service-credits.ts";
+import {
+  addServiceLevel,
+  checkTerms,
   creditText,
-  levelText,
+  endServiceLevel,
+  getServiceLevel,
   type LevelTerms,
+  levelText,
+  listServiceLevels,
   type Metric,
   METRICS,
   PERIODS,
   type ServiceLevel,
 } from "../../service-levels/service-levels.ts";
+import type { Tx } from "../../store/db.ts";
 import { operatorPage } from "../operator-layout.tsx";
+import { FormFields, FormToken, type OperatorContext, submitFormOnce } from "../page-context.ts";
 import { OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
 
-export const SERVICE_LEVELS_PATH = `${OPERATOR_PATH}/service-levels`;
+const SERVICE_LEVELS_PATH = `${OPERATOR_PATH}/service-levels`;
 
-export const LEVEL_RESULTS = {
+const LEVEL_RESULTS = {
   added: "The service level is on. It applies from its next window.",
   ended: "The service level is off. The window that has begun is still covered.",
 } as const;
 
-export interface LevelPreview {
+interface LevelPreview {
   readonly terms: LevelTerms;
   readonly cost: LevelCost;
 }
@@ -47,7 +62,7 @@ interface ServiceLevelsPageProps {
   readonly formValues?: Readonly<Record<string, string>>;
 }
 
-export function serviceLevelsOperatorPage(
+function serviceLevelsOperatorPage(
   operator: Operator,
   { levels, given, done, preview, errorMessage, formValues = {} }: ServiceLevelsPageProps,
 ): PageLayout {
@@ -235,4 +250,122 @@ function AddForm({
       </div>
     </PostForm>
   );
+}
+
+const Terms = z.object({
+  form: FormToken,
+  model: z.string().trim().max(200),
+  metric: z.enum(METRICS),
+  target: z.string().trim().max(20),
+  period: z.enum(PERIODS),
+  credit_percent: z.string().trim().max(3),
+  cap_usd: z.string().trim().max(20),
+});
+const Id = z.object({ form: FormToken, id: z.string().max(40) });
+const LevelForm = z.discriminatedUnion("do", [
+  Terms.extend({ do: z.literal("preview") }),
+  Terms.extend({ do: z.literal("add") }),
+  Id.extend({ do: z.literal("end") }),
+  Id.extend({ do: z.literal("repeat") }),
+]);
+type LevelForm = z.infer<typeof LevelForm>;
+
+type LevelResult = keyof typeof LEVEL_RESULTS;
+const LevelResult = z.custom<LevelResult>(
+  (name) => typeof name === "string" && Object.hasOwn(LEVEL_RESULTS, name),
+);
+
+export function serviceLevelPageRoutes(context: OperatorContext): readonly Route[] {
+  const { db } = context;
+  const showPage = async (
+    operator: Operator,
+    more: Omit<Parameters<typeof serviceLevelsOperatorPage>[1], "levels" | "given">,
+  ): Promise<PageLayout> => {
+    const [levels, given] = [await listServiceLevels(db), await readGivenCredits(db)];
+    return serviceLevelsOperatorPage(operator, { levels, given, ...more });
+  };
+  return [
+    operatorPageRoute({
+      path: SERVICE_LEVELS_PATH,
+      id: "showServiceLevels",
+      summary: "Show service levels and the credits that they gave",
+      query: z.object({ done: LevelResult.optional() }),
+      run: ({ caller, query: { done } }) => showPage(caller, { done }),
+    }),
+    operatorFormRoute({
+      path: SERVICE_LEVELS_PATH,
+      id: "changeServiceLevels",
+      summary: "Preview, add or turn off a service level",
+      body: FormFields,
+      requestExample: {
+        do: "add",
+        form: "f".repeat(43),
+        model: "openai/gpt-5-mini",
+        metric: "availability",
+        target: "99.9",
+        period: "day",
+        credit_percent: "10",
+        cap_usd: "10",
+      },
+      run: async ({ body, caller, clientIp, now }) => {
+        const form = parseWithSchema(LevelForm, body, "body");
+        if (form.do === "preview") {
+          const terms = termsOf(form);
+          const cost = await previewLevel(db, terms, now);
+          return await showPage(caller, { preview: { terms, cost }, formValues: body });
+        }
+        const act = { operator: caller.email, network: networksOf(clientIp)[1], now };
+        const submission = { token: form.form, payload: form, now };
+        const done = await submitFormOnce(context, caller, submission, (tx) =>
+          applyForm(tx, act, form),
+        );
+        return `${SERVICE_LEVELS_PATH}?done=${done}`;
+      },
+      rejected: ({ caller, body: formValues }, { message: errorMessage }) =>
+        showPage(caller, { errorMessage, formValues }),
+    }),
+  ];
+}
+
+async function applyForm(
+  tx: Tx,
+  act: Parameters<typeof addServiceLevel>[1],
+  form: Exclude<LevelForm, { readonly do: "preview" }>,
+): Promise<LevelResult> {
+  switch (form.do) {
+    case "add":
+      await addServiceLevel(tx, act, termsOf(form));
+      return "added";
+    case "repeat":
+      await addServiceLevel(tx, act, await getServiceLevel(tx, form.id));
+      return "added";
+    case "end":
+      await endServiceLevel(tx, act, form.id);
+      return "ended";
+  }
+}
+
+function termsOf(form: z.infer<typeof Terms>): LevelTerms {
+  const { model, metric, target, period } = form;
+  const terms = {
+    model,
+    metric,
+    // A value that is not a number is rejected with the range that is allowed.
+    target: metric === "availability" ? millionthsOf(target) : numberOf(target),
+    period,
+    creditPercent: numberOf(form.credit_percent),
+    cap: nanoFromUsd(form.cap_usd) ?? 0n,
+  };
+  checkTerms(terms);
+  return terms;
+}
+
+/** Of a percentage with at most four decimals. */
+function millionthsOf(percent: string): number {
+  const [, whole = "", fraction = ""] = /^(\d{1,3})(?:\.(\d{1,4}))?$/.exec(percent) ?? [];
+  return whole === "" ? Number.NaN : Number(whole + fraction.padEnd(4, "0"));
+}
+
+function numberOf(typed: string): number {
+  return /^\d*$/.test(typed) ? Number(typed) : Number.NaN;
 }

@@ -2,29 +2,44 @@
 // Blocked networks and email domains, lists of accounts to freeze, and the limits that change without a restart.
 
 import type { Child } from "hono/jsx";
+import { z } from "zod";
+import { invalid } from "../../base/fault.ts";
 import { usdText } from "../../base/money/money.ts";
-import type { Block } from "../../controls/blocks.ts";
 import {
-  type OperatorLimits,
+  addBlock,
+  type Block,
+  BLOCK_KINDS,
+  listBlocks,
+  removeBlock,
+} from "../../controls/blocks.ts";
+import {
+  changeLimit,
   LIMIT_NAMES,
-  LIMITS,
   type LimitName,
+  LIMITS,
   type LiveLimits,
+  type OperatorLimits,
 } from "../../controls/limits.ts";
 import { Card, EmptyState, Notice } from "../../http/pages/components/content.tsx";
 import { ErrorMessage, Field, PostForm, TextField } from "../../http/pages/components/form.tsx";
 import { RelativeTime } from "../../http/pages/components/local-time.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
-import type { Operator } from "../../http/route.ts";
+import { operatorFormRoute, operatorPageRoute } from "../../http/pages/page-routes.ts";
+import { networksOf } from "../../http/request/client-ip.ts";
+import { parseWithSchema } from "../../http/request/validate.ts";
+import type { Operator, Route } from "../../http/route.ts";
 import { newFormToken } from "../../idempotency/form-submission.ts";
+import type { Tx } from "../../store/db.ts";
+import { freezeAccount, parseReason, requireAccountId } from "../accounts/account-actions.ts";
 import { operatorPage } from "../operator-layout.tsx";
+import { FormFields, FormToken, type OperatorContext, submitFormOnce } from "../page-context.ts";
 import { OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
 
-export const CONTROLS_PATH = `${OPERATOR_PATH}/controls`;
-export const FROZEN_AT_ONCE_MAX = 200;
+const CONTROLS_PATH = `${OPERATOR_PATH}/controls`;
+const FROZEN_AT_ONCE_MAX = 200;
 
-export const CONTROL_RESULTS = {
+const CONTROL_RESULTS = {
   blocked: "Blocked. All processes know it within five seconds.",
   unblocked: "The block is removed.",
   changed: "The limit is changed. All processes know it within five seconds.",
@@ -39,7 +54,7 @@ interface ControlsPageProps {
   readonly formValues?: Readonly<Record<string, string>>;
 }
 
-export function controlsPage(operator: Operator, props: ControlsPageProps): PageLayout {
+function controlsPage(operator: Operator, props: ControlsPageProps): PageLayout {
   const { blocks, limits, done, errorMessage, formValues = {} } = props;
   return operatorPage({
     title: "Blocks and limits",
@@ -243,4 +258,128 @@ function LimitForm({
 function limitText(limits: OperatorLimits, name: LimitName): string {
   const value = limits[name];
   return typeof value === "bigint" ? usdText(value) : String(value);
+}
+
+const ControlBody = z.discriminatedUnion("do", [
+  z.object({
+    do: z.literal("block"),
+    form: FormToken,
+    kind: z.enum(BLOCK_KINDS),
+    value: z.string().max(300),
+    reason: z.string(),
+  }),
+  z.object({
+    do: z.literal("unblock"),
+    form: FormToken,
+    kind: z.enum(BLOCK_KINDS),
+    value: z.string(),
+  }),
+  z.object({
+    do: z.literal("freeze"),
+    form: FormToken,
+    accounts: z.string().max(20_000),
+    reason: z.string(),
+  }),
+  z.object({
+    do: z.literal("limit"),
+    form: FormToken,
+    name: z.enum(LIMIT_NAMES),
+    value: z.string().max(20),
+  }),
+]);
+type ControlBody = z.infer<typeof ControlBody>;
+
+type ControlResult = keyof typeof CONTROL_RESULTS;
+const ControlResult = z.custom<ControlResult>(
+  (name) => typeof name === "string" && Object.hasOwn(CONTROL_RESULTS, name),
+);
+
+export function controlsRoutes(context: OperatorContext): readonly Route[] {
+  const { db, controls } = context;
+  const showPage = async (
+    operator: Operator,
+    more: Omit<Parameters<typeof controlsPage>[1], "blocks" | "limits">,
+  ): Promise<PageLayout> => {
+    await controls.limits.refresh();
+    return controlsPage(operator, {
+      blocks: await listBlocks(db),
+      limits: controls.limits,
+      ...more,
+    });
+  };
+  return [
+    operatorPageRoute({
+      path: CONTROLS_PATH,
+      id: "showControls",
+      summary: "Show blocks and limits",
+      query: z.object({ done: ControlResult.optional() }),
+      run: ({ caller, query: { done } }) => showPage(caller, { done }),
+    }),
+    operatorFormRoute({
+      path: CONTROLS_PATH,
+      id: "changeControls",
+      summary: "Block a network or domain, freeze accounts, or change a limit",
+      body: FormFields,
+      requestExample: {
+        do: "block",
+        form: "f".repeat(43),
+        kind: "network",
+        value: "203.0.113.0/24",
+        reason: "abuse",
+      },
+      run: async ({ body, caller, clientIp, now }) => {
+        const form = parseWithSchema(ControlBody, body, "body");
+        const act = { operator: caller.email, network: networksOf(clientIp)[1], now };
+        const submission = { token: form.form, payload: form, now };
+        const done = await submitFormOnce(context, caller, submission, (tx) =>
+          applyControl(tx, context, form, act),
+        );
+        await Promise.all([controls.networks.refresh(), controls.limits.refresh()]);
+        return `${CONTROLS_PATH}?done=${done}`;
+      },
+      rejected: ({ caller, body: formValues }, { message: errorMessage }) =>
+        showPage(caller, { errorMessage, formValues }),
+    }),
+  ];
+}
+
+async function applyControl(
+  tx: Tx,
+  { approval }: OperatorContext,
+  form: ControlBody,
+  act: { readonly operator: string; readonly network: string | null; readonly now: number },
+): Promise<ControlResult> {
+  switch (form.do) {
+    case "block": {
+      const { kind, value } = form;
+      await addBlock(tx, act, { kind, value, reason: parseReason(form.reason) });
+      return "blocked";
+    }
+    case "unblock":
+      await removeBlock(tx, act, form);
+      return "unblocked";
+    case "limit":
+      await changeLimit(tx, act, form);
+      return "changed";
+    case "freeze": {
+      if (approval === "two_person")
+        throw invalid(
+          "accounts",
+          "A second operator must approve each freeze: request it on the page of the account.",
+        );
+      const reason = parseReason(form.reason);
+      const by = { type: "operator", id: act.operator } as const;
+      for (const accountId of accountIds(form.accounts))
+        await freezeAccount(tx, { accountId, by, reason, network: act.network, now: act.now });
+      return "frozen";
+    }
+  }
+}
+
+/** Sorted, so that two forms lock the accounts in the same order. */
+function accountIds(typed: string): readonly string[] {
+  const ids = [...new Set(typed.split(/[\s,;]+/).filter((id) => id !== ""))].toSorted();
+  if (ids.length === 0 || ids.length > FROZEN_AT_ONCE_MAX)
+    throw invalid("accounts", `Enter from 1 to ${FROZEN_AT_ONCE_MAX} account ids, one a line.`);
+  return ids.map(requireAccountId);
 }
