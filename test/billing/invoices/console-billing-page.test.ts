@@ -31,8 +31,6 @@ import {
   invoiceAuditEntries,
 } from "../fixtures.ts";
 
-// The first test starts PostgreSQL.
-
 for (const store of ["sqlite", "postgres"] as const)
   describe(`the billing page on ${store}`, () => {
     let gateway: Gateway;

@@ -22,8 +22,6 @@ import {
   readWallet,
 } from "../fixtures.ts";
 
-// The first test starts PostgreSQL.
-
 const CREATE = ["POST", "/v1/billing/invoice"] as const;
 const HALF_DOLLAR = { POSTERN_INVOICE_MIN_USD: "0.50" };
 

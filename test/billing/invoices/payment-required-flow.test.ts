@@ -10,8 +10,6 @@ import {
 import { STORE_KINDS } from "../../support/stores/stores.ts";
 import { expectLedgerValid } from "../fixtures.ts";
 
-// The first test starts PostgreSQL.
-
 interface Step {
   readonly method: string;
   readonly url: string;

@@ -21,13 +21,10 @@ import {
   ledgerBalanceOf,
   NANO_PER_CENT,
   readInvoice,
-  readWallet,
 } from "../fixtures.ts";
 import { fundedWallet } from "../x402/wallet.ts";
 import { alterCredential, challengesIn, createEvmClient, receiptIn } from "./client.ts";
-import { CALL, type ErrorBody, WHOLE_HOLD } from "./paid-call.ts";
-
-// The first test starts PostgreSQL.
+import { CALL, type ErrorBody, paidCalls, WHOLE_HOLD } from "./paid-call.ts";
 
 /** What $1.00 buys: 952,380 credits. */
 const TOP_UP_NANO = 952_380_000n;
@@ -56,29 +53,10 @@ describe.each(STORE_KINDS)("Machine Payments with evm on %s", (store) => {
     facilitator.calls.length = 0;
   });
 
-  function request(body: object = CALL, payer = account): RequestInit {
-    const headers = { "x-api-key": payer.key, "content-type": "application/json", ...WHOLE_HOLD };
-    return { method: "POST", headers, body: JSON.stringify(body) };
-  }
-
-  const callUrl = (): string => `${gateway.url}/v1/chat/completions`;
-
-  /** Sends the call with a credential by hand. */
-  async function call(credential?: string, payer = account) {
-    const init = request(CALL, payer);
-    const headers = new Headers(init.headers);
-    if (credential !== undefined) headers.set("authorization", credential);
-    const response = await fetch(callUrl(), { ...init, headers });
-    const body = (await response.json()) as ErrorBody;
-    return { status: response.status, body, headers: response.headers };
-  }
+  const { callUrl, request, call, paidNano } = paidCalls(() => ({ gateway, account }));
 
   async function credentialFor(payer = account): Promise<string> {
     return createEvmClient(wallet).credentialFor(await fetch(callUrl(), request(CALL, payer)));
-  }
-
-  async function paidNano(): Promise<bigint> {
-    return (await readWallet(gateway.server.db, account.id)).paid;
   }
 
   async function expectNothingPaid(): Promise<void> {

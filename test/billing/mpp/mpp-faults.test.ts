@@ -39,8 +39,6 @@ import {
 import { createX402Deps, fundedWallet } from "../x402/wallet.ts";
 import { createEvmClient, createStripeClient, type MppClient } from "./client.ts";
 
-// The first test starts PostgreSQL.
-
 /** What $1.00 buys. */
 const TOP_UP = { credits: creditsFor(100) };
 const PAID_NANO = nanoOfCredits(TOP_UP.credits);

@@ -17,12 +17,9 @@ import {
   ledgerBalanceOf,
   NANO_PER_CENT,
   readInvoice,
-  readWallet,
 } from "../fixtures.ts";
 import { alterCredential, challengesIn, createStripeClient, receiptIn } from "./client.ts";
-import { CALL, type ErrorBody, WHOLE_HOLD } from "./paid-call.ts";
-
-// The first test starts PostgreSQL.
+import { CALL, type ErrorBody, paidCalls } from "./paid-call.ts";
 
 const PAID_CENTS = 100;
 
@@ -49,29 +46,12 @@ describe.each(STORE_KINDS)("Machine Payments with stripe on %s", (store) => {
     stripe.webhookEvents.length = 0;
   });
 
-  function request(body: object = CALL, payer = account): RequestInit {
-    const headers = { "x-api-key": payer.key, "content-type": "application/json", ...WHOLE_HOLD };
-    return { method: "POST", headers, body: JSON.stringify(body) };
-  }
-
-  const callUrl = (): string => `${gateway.url}/v1/chat/completions`;
-
-  async function call(credential?: string, payer = account) {
-    const init = request(CALL, payer);
-    const headers = new Headers(init.headers);
-    if (credential !== undefined) headers.set("authorization", credential);
-    const response = await fetch(callUrl(), { ...init, headers });
-    const body = (await response.json()) as ErrorBody;
-    return { status: response.status, body, headers: response.headers };
-  }
+  const { callUrl, request, call, paidNano } = paidCalls(() => ({ gateway, account }));
 
   async function credentialFor(method = "pm_works", payer = account): Promise<string> {
     const response = await fetch(callUrl(), request(CALL, payer));
     return createStripeClient(stripe, method).credentialFor(response);
   }
-
-  const paidNano = async (): Promise<bigint> =>
-    (await readWallet(gateway.server.db, account.id)).paid;
 
   const charges = () => [...stripe.intents.values()].filter(({ status }) => status === "succeeded");
 

@@ -25,10 +25,9 @@ import {
   ledgerBalanceOf,
   NANO_PER_CENT,
   readInvoice,
-  readWallet,
 } from "../fixtures.ts";
 import { alterCredential, challengesIn, createTempoClient, receiptIn } from "./client.ts";
-import { CALL, type ErrorBody, WHOLE_HOLD } from "./paid-call.ts";
+import { CALL, paidCalls } from "./paid-call.ts";
 
 /** What $1.00 buys: 952,380 credits. */
 const TOP_UP_NANO = 952_380_000n;
@@ -57,29 +56,11 @@ describe.skipIf(skipWithoutAnvil()).each(STORE_KINDS)(
       wallet = await chain.newWallet(500n);
     });
 
-    const callUrl = (): string => `${gateway.url}/v1/chat/completions`;
-
-    function request(body: object = CALL, payer = account): RequestInit {
-      const headers = { "x-api-key": payer.key, "content-type": "application/json", ...WHOLE_HOLD };
-      return { method: "POST", headers, body: JSON.stringify(body) };
-    }
-
-    async function call(credential: string, payer = account) {
-      const init = request(CALL, payer);
-      const headers = new Headers(init.headers);
-      headers.set("authorization", credential);
-      const response = await fetch(callUrl(), { ...init, headers });
-      const body = (await response.json()) as ErrorBody;
-      return { status: response.status, body, headers: response.headers };
-    }
+    const { callUrl, request, call, paidNano } = paidCalls(() => ({ gateway, account }));
 
     async function credentialFor(payer = account, from = wallet): Promise<string> {
       const unpaid = await fetch(callUrl(), request(CALL, payer));
       return await createTempoClient(chain, from).credentialFor(unpaid);
-    }
-
-    async function paidNano(): Promise<bigint> {
-      return (await readWallet(gateway.server.db, account.id)).paid;
     }
 
     async function expectNothingPaid(): Promise<void> {

@@ -17,8 +17,6 @@ import {
   type BillingHarness,
 } from "../harness.ts";
 
-// The first test starts PostgreSQL.
-
 const YEAR_MS = 365 * DAY_MS;
 
 describeEachStore((kind, open) => {

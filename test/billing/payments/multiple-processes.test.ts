@@ -32,8 +32,6 @@ import {
 } from "../fixtures.ts";
 import { createBillingHarness, type BillingHarness } from "../harness.ts";
 
-// The first test starts PostgreSQL.
-
 describe("two gateways on one PostgreSQL", () => {
   let stripe: FakeStripe;
   let gateways: readonly Gateway[] = [];

@@ -27,8 +27,6 @@ import {
 } from "../fixtures.ts";
 import { createBillingHarness, type BillingHarness } from "../harness.ts";
 
-// The first test starts PostgreSQL.
-
 let nextRef = 0;
 
 describeEachStore((kind, open) => {

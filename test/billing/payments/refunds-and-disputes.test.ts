@@ -17,8 +17,6 @@ import {
   type BillingHarness,
 } from "../harness.ts";
 
-// The first test starts PostgreSQL.
-
 describeEachStore((kind, open) => {
   describe(`refunds and disputes on ${kind}`, () => {
     let store: TestStore;

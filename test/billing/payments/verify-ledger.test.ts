@@ -6,8 +6,6 @@ import { verifyLedger } from "../../../src/verification/verify.ts";
 import { describeEachStore, type TestStore } from "../../support/stores/stores.ts";
 import { createBillingHarness, type BillingHarness } from "../harness.ts";
 
-// The first test starts PostgreSQL.
-
 const TABLES = [
   "transfer",
   "wallet",

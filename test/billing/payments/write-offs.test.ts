@@ -22,8 +22,6 @@ import {
 } from "../fixtures.ts";
 import { createBillingHarness, type BillingHarness } from "../harness.ts";
 
-// The first test starts PostgreSQL.
-
 const HISTORIES = { sqlite: 300, postgres: 40 } as const;
 
 interface RecordedFact {

@@ -24,8 +24,6 @@ import {
   type BillingHarness,
 } from "../harness.ts";
 
-// The first test starts PostgreSQL.
-
 const IS_FULL = process.env["POSTERN_FULL"] === "1";
 const HISTORIES: readonly (readonly [StoreKind, number])[] = [
   ["sqlite", IS_FULL ? 850 : 400],

@@ -24,8 +24,6 @@ import {
   readWallet,
 } from "../fixtures.ts";
 
-// The first test starts PostgreSQL.
-
 describe.each(STORE_KINDS)("Stripe on %s", (store) => {
   let stripe: FakeStripe;
   let gateway: Gateway;

@@ -11,8 +11,6 @@ import {
 import { type TestUser, createUser, makeOwner, visitPage } from "../console-user.ts";
 import { api } from "../fixtures.ts";
 
-// The first test starts PostgreSQL.
-
 const PATH = "/v1/billing/auto-top-up";
 
 interface AutoTopUpBody {

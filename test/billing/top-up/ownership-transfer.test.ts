@@ -23,8 +23,6 @@ import {
   visitPage,
 } from "../console-user.ts";
 
-// The first test starts PostgreSQL.
-
 const RULES = { do: "allow", threshold_usd: "1", amount_usd: "10", monthly_ceiling_usd: "100" };
 
 for (const store of STORE_KINDS)

@@ -25,8 +25,6 @@ import {
 } from "../fixtures.ts";
 import { enableTopUp, createBillingHarness, saveMethod, type BillingHarness } from "../harness.ts";
 
-// The first test starts PostgreSQL.
-
 const WAIT = { timeoutMs: 30_000 };
 const CHARGE = "POST /v1/payment_intents";
 

@@ -36,8 +36,6 @@ import {
   type BillingHarness,
 } from "../harness.ts";
 
-// The first test starts PostgreSQL.
-
 describeEachStore((kind, open) => {
   describe(`automatic top-ups on ${kind}`, () => {
     let store: TestStore;

@@ -17,8 +17,6 @@ import { expectLedgerValid, ledgerBalanceOf, readWallet } from "../fixtures.ts";
 import { approvedWallet, uptoEnv, uptoFetch } from "./upto.ts";
 import { challengeIn } from "./wallet.ts";
 
-// The first test starts PostgreSQL.
-
 const MODEL = "openai/gpt-5";
 const TEXT = "[[sim: tokens=20]] hello";
 const messages = [{ role: "user", content: TEXT }];

@@ -15,8 +15,6 @@ import { migratedPostgres } from "../../support/stores/postgres.ts";
 import { expectLedgerValid, ledgerBalanceOf } from "../fixtures.ts";
 import { approvedWallet, uptoEnv, uptoFetch } from "./upto.ts";
 
-// The first test starts PostgreSQL.
-
 const folder = createTempFolder();
 let facilitator: TestFacilitator;
 let db: Db;

@@ -26,8 +26,6 @@ import {
 } from "./upto.ts";
 import { challengeIn, headerOf, signPayment } from "./wallet.ts";
 
-// The first test starts PostgreSQL.
-
 const TEXT = "[[sim: tokens=20]] hello";
 const AFTER_EXPIRY_MS = 3 * 3_600_000;
 

@@ -24,8 +24,6 @@ import {
 import { createBillingHarness, type BillingHarness } from "../harness.ts";
 import { challengeIn, createX402Deps, fundedWallet, signPayment } from "./wallet.ts";
 
-// The first test starts PostgreSQL.
-
 /** After this time all signatures of these tests have expired. */
 const AFTER_EXPIRY_MS = 600_000;
 

@@ -57,8 +57,6 @@ import {
   type SignedHeader,
 } from "./wallet.ts";
 
-// The first test starts PostgreSQL.
-
 /** What $1.00 buys. */
 const TOP_UP = { credits: creditsFor(100) };
 const PAID_NANO = nanoOfCredits(TOP_UP.credits);

@@ -46,8 +46,6 @@ import {
   signPayment,
 } from "./wallet.ts";
 
-// The first test starts PostgreSQL.
-
 const MODEL = "openai/gpt-5";
 /** Costs up to $0.60: more than the starting credit, less than one payment buys. */
 const TOKENS = 60_000;

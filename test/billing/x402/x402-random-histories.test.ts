@@ -22,8 +22,6 @@ import { NANO_PER_CENT, expectLedgerValid, ledgerBalanceOf, readWallet } from ".
 import { createBillingHarness, type BillingHarness } from "../harness.ts";
 import { createX402Deps, fundedWallet, signPayment } from "./wallet.ts";
 
-// The first test starts PostgreSQL.
-
 const IS_FULL = process.env["POSTERN_FULL"] === "1";
 const HISTORIES: readonly (readonly [StoreKind, number])[] = [
   ["sqlite", IS_FULL ? 200 : 100],

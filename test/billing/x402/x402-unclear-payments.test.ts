@@ -17,8 +17,6 @@ import { expectLedgerValid, readWallet } from "../fixtures.ts";
 import { createBillingHarness, type BillingHarness } from "../harness.ts";
 import { createX402Deps, fundedWallet, signPayment } from "./wallet.ts";
 
-// The first test starts PostgreSQL.
-
 /** After this time all signatures of these tests have expired. */
 const AFTER_EXPIRY_MS = 600_000;
 

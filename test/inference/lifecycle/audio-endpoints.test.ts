@@ -5,13 +5,13 @@ import * as fc from "fast-check";
 import { startGateway, registerAccount } from "../../support/gateway.ts";
 import type { Gateway, TestAccount } from "../../support/gateway.ts";
 import { STORE_KINDS } from "../../support/stores/stores.ts";
+import { balance, post } from "../support/endpoint-calls.ts";
 import { type GatedSimulator, startGatedSimulator } from "../support/gated-simulator.ts";
 import {
   errorOf,
   expectSettledLedger,
   grantCredits,
   type Json,
-  readWallet,
   simStats,
   USD,
   usageRecordsOf,
@@ -49,29 +49,6 @@ function formOf(fields: Fields): FormData {
     if (typeof value === "string" || value instanceof File) form.append(name, value);
     else for (const item of value) form.append(`${name}[]`, item);
   return form;
-}
-
-interface Sender extends TestAccount {
-  readonly signal?: AbortSignal;
-}
-
-function post(
-  gateway: Gateway,
-  { headers, signal }: Sender,
-  path: string,
-  body: Json | FormData,
-): Promise<Response> {
-  const { "content-type": _, ...rest } = headers as Record<string, string>;
-  const init =
-    body instanceof FormData
-      ? { method: "POST", headers: rest, body }
-      : { method: "POST", headers, body: JSON.stringify(body) };
-  return fetch(gateway.url + path, signal === undefined ? init : { ...init, signal });
-}
-
-async function balance(gateway: Gateway, account: TestAccount): Promise<bigint> {
-  const { promo, paid } = await readWallet(gateway.server.db, account.id);
-  return promo + paid;
 }
 
 function eventsIn(text: string): readonly Json[] {

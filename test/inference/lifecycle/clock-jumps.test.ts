@@ -5,8 +5,6 @@ import { ALL_TRANSFERS } from "../../ledger/fixtures.ts";
 import { registerAccount, startGateway } from "../../support/gateway.ts";
 import { describeEachStore } from "../../support/stores/stores.ts";
 
-// The first test starts PostgreSQL, possibly on a busy machine.
-
 describeEachStore((kind) => {
   test(`a jump of two hours forward cuts no open stream, which is charged, on ${kind}`, async () => {
     let offsetMs = 0;

@@ -14,8 +14,6 @@ import { type Gateway, registerAccount, startGateway } from "../../support/gatew
 import { type GatedSimulator, startGatedSimulator } from "../support/gated-simulator.ts";
 import { bodyOf, countOpenHolds, postCall, usageRecordsOf } from "../support/harness.ts";
 
-// The first test starts PostgreSQL, possibly on a busy machine.
-
 const SUSPENDED_MS = 40_000;
 
 describe("a gateway that was suspended for longer than its lease", () => {

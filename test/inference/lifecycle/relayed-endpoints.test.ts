@@ -8,13 +8,13 @@ import { startGateway, registerAccount } from "../../support/gateway.ts";
 import type { Gateway, TestAccount } from "../../support/gateway.ts";
 import { scratchFolder } from "../../support/scratch-folder.ts";
 import { STORE_KINDS } from "../../support/stores/stores.ts";
+import { balance, post } from "../support/endpoint-calls.ts";
 import { type GatedSimulator, startGatedSimulator } from "../support/gated-simulator.ts";
 import {
   errorOf,
   expectSettledLedger,
   grantCredits,
   type Json,
-  readWallet,
   simStats,
   USD,
   usageRecordsOf,
@@ -32,29 +32,6 @@ const PATHS = {
   decisions: "/v1/decisions",
   completions: "/v1/completions",
 } as const;
-
-interface Sender extends TestAccount {
-  readonly signal?: AbortSignal;
-}
-
-function post(
-  gateway: Gateway,
-  { headers, signal }: Sender,
-  path: string,
-  body: Json | FormData,
-): Promise<Response> {
-  const { "content-type": _, ...rest } = headers as Record<string, string>;
-  const init =
-    body instanceof FormData
-      ? { method: "POST", headers: rest, body }
-      : { method: "POST", headers, body: JSON.stringify(body) };
-  return fetch(gateway.url + path, signal === undefined ? init : { ...init, signal });
-}
-
-async function balance(gateway: Gateway, account: TestAccount): Promise<bigint> {
-  const { promo, paid } = await readWallet(gateway.server.db, account.id);
-  return promo + paid;
-}
 
 const IMAGE = { model: "sim/image", prompt: "a lighthouse at night" };
 const DOCUMENTS = ["Berlin is in Germany.", "The capital of France is Paris."];

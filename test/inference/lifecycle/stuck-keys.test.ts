@@ -24,8 +24,6 @@ import {
 import { eventually } from "../../support/eventually.ts";
 import { describeEachStore, openStore } from "../../support/stores/stores.ts";
 
-// The first test starts PostgreSQL, possibly on a busy machine.
-
 const now = Date.now();
 const MASTER = secret("the master secret of this test");
 const idempotency = createIdempotency(MASTER);

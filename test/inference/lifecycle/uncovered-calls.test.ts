@@ -26,8 +26,6 @@ import {
   withHeaders,
 } from "../support/harness.ts";
 
-// The first test starts PostgreSQL, possibly on a busy machine.
-
 const REFUSAL = "suspended during the call";
 
 describe.each(STORE_KINDS)("a call whose credits others have spent, on %s", (store) => {

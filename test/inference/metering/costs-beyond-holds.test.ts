@@ -22,8 +22,6 @@ import {
 } from "../support/harness.ts";
 import { type RawProvider, type RawReply, startRawProvider } from "../support/raw-provider.ts";
 
-// The first test starts PostgreSQL, possibly on a busy machine.
-
 const MODEL = "openrouter/openai/gpt-4o-mini";
 const HELLO = [{ role: "user", content: "Hello." }];
 
