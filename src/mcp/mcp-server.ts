@@ -1,7 +1,6 @@
 // The MCP server on the official SDK, for one HTTP request. The SDK speaks both revisions and checks the headers of 2026-07-28
 // against the body. It is imported on the first request: importing it takes as long as a tenth of the start of the gateway.
 
-import type * as sdkModule from "@modelcontextprotocol/server";
 import type {
   CallToolResult,
   GetPromptResult,
@@ -9,8 +8,9 @@ import type {
   Server,
   ServerContext,
 } from "@modelcontextprotocol/server";
+import type * as sdkModule from "@modelcontextprotocol/server";
 import type { Fault } from "../base/fault.ts";
-import { isObject } from "../base/json.ts";
+import { isObject, type JsonObject, objectIn, stringIn } from "../base/json.ts";
 import { shortName } from "../base/text/suggest.ts";
 import { HOUR_MS } from "../base/time.ts";
 import type { Route } from "../http/route.ts";
@@ -22,16 +22,9 @@ import {
   paymentErrorOf,
   withChallengeId,
 } from "./machine-payments.ts";
-import { missingArgument, type Prompt, PROMPTS } from "./prompts.ts";
 import { listResources, listResourceTemplates, type Resource, resourcePath } from "./resources.ts";
-import { encodePayment, PAYMENT_META } from "./tool-result.ts";
+import { encodePayment, PAYMENT_META, successResult } from "./tool-result.ts";
 import type { Tool, ToolResult } from "./tool.ts";
-import {
-  askToOpen,
-  createRequestStates,
-  type RequestStates,
-  resumedResult,
-} from "./url-elicitation.ts";
 
 type Sdk = typeof sdkModule;
 
@@ -264,4 +257,131 @@ async function readResource(
   if (!response.ok) throw new sdk.ProtocolError(sdk.ProtocolErrorCode.InternalError, text);
   const mimeType = response.headers.get("content-type") ?? "text/plain";
   return { contents: [{ uri, mimeType, text }] };
+}
+
+// Prompts: tasks that a person starts from the menu of their client. Each tells the model which tools to call, and what to ask.
+
+interface Prompt {
+  readonly name: string;
+  readonly title: string;
+  readonly description: string;
+  readonly arguments: readonly {
+    readonly name: string;
+    readonly description: string;
+    readonly required: boolean;
+  }[];
+  readonly text: (args: Readonly<Record<string, string>>) => string;
+}
+
+const NEVER_OPEN = "Never open the link yourself.";
+
+const PROMPTS: readonly Prompt[] = [
+  {
+    name: "start",
+    title: "Get started",
+    description: "Get an account, and call the cheapest model.",
+    arguments: [],
+    text: () =>
+      "Call get_balance. If it says that the key is missing, ask me whether I want to sign in with this client or get a new account, and call create_account only for the latter. Then call the cheapest model of list_models with send_message, and tell me what the call cost and what is left.",
+  },
+  {
+    name: "claim",
+    title: "Claim the account",
+    description: "Make the account yours: its key keeps working.",
+    arguments: [
+      { name: "email", description: "The address that you sign in with.", required: true },
+    ],
+    text: ({ email = "" }) =>
+      `Call start_claim with the email ${email}. Give me its link and its code. ${NEVER_OPEN} Then call poll_claim every \`interval\` seconds until I have decided, and tell me the result.`,
+  },
+  {
+    name: "buy_credits",
+    title: "Buy credits",
+    description: "Create an invoice, and pay it on a page.",
+    arguments: [
+      { name: "amount_usd", description: "For how many US dollars: 10.", required: true },
+    ],
+    text: ({ amount_usd: amount = "" }) =>
+      `Call create_invoice with amount_usd ${amount}. Tell me its total with the fee, and give me its \`pay_url\`. ${NEVER_OPEN} When I say that I paid, call get_invoice and get_balance, and tell me what they say.`,
+  },
+];
+
+/** Names the first required argument that is missing. */
+function missingArgument(
+  { arguments: known }: Prompt,
+  args: Readonly<Record<string, string>>,
+): string | undefined {
+  return known.find(({ name, required }) => required && (args[name] ?? "") === "")?.name;
+}
+
+// Links for the person: where the client can open one itself (URL elicitation of revision 2026-07-28), the person gets the link
+// of a claim or of an invoice from the client, and not by way of the model. The result of the tool waits in the request state.
+
+const CAPABILITIES_META = "io.modelcontextprotocol/clientCapabilities";
+const LINK = "link";
+/** As long as a claim, which is the shorter one. */
+const STATE_SECONDS = 900;
+
+type RequestStates = ReturnType<typeof createRequestStates>;
+
+/** The client carries the state, so it is authenticated, and works for the tool that it was made for alone. */
+function createRequestStates({ createRequestStateCodec }: typeof sdkModule, key: Uint8Array) {
+  return createRequestStateCodec<{ readonly tool: string; readonly result: JsonObject }>({
+    key,
+    ttlSeconds: STATE_SECONDS,
+  });
+}
+
+interface ElicitationDeps {
+  readonly sdk: typeof sdkModule;
+  readonly states: RequestStates;
+}
+
+interface Link {
+  readonly url: string;
+  readonly message: string;
+}
+
+/** The link in the result of a tool; undefined if there is none to open. */
+function linkOf(tool: string, result: JsonObject): Link | undefined {
+  if (tool === "start_claim") {
+    const attempt = objectIn(result["claim_attempt"]);
+    const url = stringIn(attempt?.["verification_uri_complete"]);
+    const code = stringIn(attempt?.["user_code"]) ?? "";
+    return url === undefined
+      ? undefined
+      : { url, message: `Claim the account. The page must show the code ${code}.` };
+  }
+  const url = tool === "create_invoice" ? stringIn(result["pay_url"]) : undefined;
+  return url === undefined ? undefined : { url, message: "Pay the invoice for credits." };
+}
+
+/** Asks the client to open the link of a result; undefined if the result has none, or if the client cannot. */
+async function askToOpen(
+  { sdk: { inputRequired }, states }: ElicitationDeps,
+  tool: string,
+  { structuredContent: result, isError }: ToolResult,
+  { mcpReq: { envelope } }: ServerContext,
+): Promise<InputRequiredResult | undefined> {
+  if (isError === true || result === undefined || !canOpen(envelope)) return undefined;
+  const link = linkOf(tool, result);
+  if (link === undefined) return undefined;
+  return inputRequired({
+    inputRequests: { [LINK]: inputRequired.elicitUrl(link) },
+    requestState: await states.mint({ tool, result }),
+  });
+}
+
+function canOpen(envelope: unknown): boolean {
+  const capabilities = isObject(envelope) ? objectIn(envelope[CAPABILITIES_META]) : undefined;
+  return objectIn(objectIn(capabilities?.["elicitation"])?.["url"]) !== undefined;
+}
+
+/** The result of a tool whose link the client has shown: what it did is not done again. Undefined for a call of another tool. */
+function resumedResult(tool: string, { mcpReq }: ServerContext): ToolResult | undefined {
+  const state = mcpReq.requestState();
+  if (!isObject(state) || state["tool"] !== tool) return undefined;
+  const answer = objectIn(mcpReq.inputResponses?.[LINK]);
+  const result = objectIn(state["result"]) ?? {};
+  return successResult({ ...result, link_opened: answer?.["action"] === "accept" });
 }

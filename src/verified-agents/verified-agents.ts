@@ -2,13 +2,18 @@
 // operator counts as none; a wrong signature of a listed one is refused.
 
 import { createHash, createPublicKey, verify } from "node:crypto";
+import { z } from "zod";
 import type { VerifiedAgent, VerifyAgent } from "../accounts/verified-agent.ts";
 import { Fault } from "../base/fault.ts";
 import type { Nano } from "../base/money/money.ts";
-import { parseEndpoint, type ResolveHost } from "../base/network/public-endpoint.ts";
+import {
+  parseEndpoint,
+  type PublicEndpoint,
+  type ResolveHost,
+} from "../base/network/public-endpoint.ts";
+import { createPublishedKeys, getPublicJson, REFETCH_MS } from "../base/network/published-keys.ts";
 import { DAY_MS, MINUTE_MS, SECOND_MS } from "../base/time.ts";
 import { type MessageSignature, readSignature } from "../signed-requests/http-signature.ts";
-import { createKeyDirectory, type Ed25519Key, type KeyDirectory } from "./key-directory.ts";
 
 /** Tolerated difference between the agent's clock and this machine's. */
 const CLOCK_SKEW_MS = MINUTE_MS;
@@ -110,4 +115,61 @@ function refused(reason: string): Fault {
       },
     ],
   });
+}
+
+// The public keys of an agent's operator, from `/.well-known/http-message-signatures-directory`.
+
+const DIRECTORY_PATH = "/.well-known/http-message-signatures-directory";
+const MEDIA_TYPE = "application/http-message-signatures-directory+json";
+
+const Directory = z.object({ keys: z.array(z.unknown()).max(100) });
+const Ed25519Key = z.object({
+  kty: z.literal("OKP"),
+  crv: z.literal("Ed25519"),
+  x: z.string().regex(/^[\w-]{43}$/),
+  nbf: z.number().optional(),
+  exp: z.number().optional(),
+});
+type Ed25519Key = Readonly<z.infer<typeof Ed25519Key>>;
+
+interface KeyDirectory {
+  /** Undefined if the operator has no such key. Throws if the directory cannot be read. */
+  readonly findKey: (keyId: string, now: number) => Promise<Ed25519Key | undefined>;
+}
+
+function createKeyDirectory(endpoint: PublicEndpoint, resolve: ResolveHost): KeyDirectory {
+  const directory = { ...endpoint, url: new URL(DIRECTORY_PATH, endpoint.url) };
+  const keysOf = createPublishedKeys(async () =>
+    parseDirectory(await getPublicJson(directory, MEDIA_TYPE, resolve)),
+  );
+  return {
+    findKey: async (keyId, now) => {
+      const keys = await keysOf((all) => all.has(keyId), now);
+      if (keys === undefined) throw unavailable(endpoint);
+      return keys.get(keyId);
+    },
+  };
+}
+
+function unavailable({ url }: PublicEndpoint): Fault {
+  return new Fault("overloaded", `no key directory at ${url.origin}`, {
+    message: `The key directory of ${url.origin} could not be read, so the signature could not be verified. Nothing was created. Try again in a minute, or send the request without a signature.`,
+    retryAfterSeconds: REFETCH_MS / 1_000,
+  });
+}
+
+/** Keys by their thumbprint. Keys of other algorithms are left out. */
+function parseDirectory(json: unknown): ReadonlyMap<string, Ed25519Key> {
+  const { keys } = Directory.parse(json);
+  return new Map(
+    keys.flatMap((key) => {
+      const parsed = Ed25519Key.safeParse(key);
+      return parsed.success ? [[thumbprintOf(parsed.data), parsed.data] as const] : [];
+    }),
+  );
+}
+
+/** RFC 7638, RFC 8037: the required members in lexicographic order. */
+function thumbprintOf({ crv, kty, x }: Ed25519Key): string {
+  return createHash("sha256").update(JSON.stringify({ crv, kty, x })).digest("base64url");
 }

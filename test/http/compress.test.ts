@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { DOCS_SCRIPT, DOCS_STYLESHEET } from "../../src/discovery/site/site-frame.tsx";
-import { compressResponse } from "../../src/http/compress.ts";
+import { compressResponse } from "../../src/http/finish-response.ts";
 import { APP_SCRIPT, ASSETS, MARKDOWN_SCRIPT, STYLESHEET } from "../../src/http/pages/assets.ts";
 import { type Gateway, startGateway } from "../support/gateway.ts";
 

@@ -2,17 +2,33 @@
 
 import { existsSync, statSync } from "node:fs";
 import path from "node:path";
+import { invalid } from "../../base/fault.ts";
 import { nanoFromUsd } from "../../base/money/money.ts";
 import { formatUsdExact } from "../../base/text/format.ts";
+import { textPage } from "../../base/text/text-page.ts";
+import type { Config } from "../../config/config.ts";
 import { loadMasterSecret } from "../../config/master-secret.ts";
 import { revokeKey } from "../../keys/keys.ts";
 import { publishDueDays } from "../../ledger-proofs/publish-day.ts";
+import { createLiveCatalog, modelsFileAt, readPriceTable } from "../../models/live-catalog.ts";
+import { comparePrices, differenceText } from "../../models/price-differences.ts";
 import { grantCredit } from "../../operator/accounts/account-actions.ts";
+import { reportJson, reportText } from "../../operator/report/report-output.ts";
 import { type Db, text } from "../../store/db.ts";
-import { type CliEnv, type Command, type ParsedArgs, usageFault } from "../command.ts";
+import { parsePeriod } from "../../verification/report-period.ts";
+import { readReport } from "../../verification/report.ts";
+import { readTransferSums } from "../../verification/transfer-sums.ts";
+import { type CliEnv, type Command, type ParsedArgs, stringFlag, usageFault } from "../command.ts";
 import { startProgress } from "../progress.ts";
-import { withStore } from "../with-store.ts";
-import { ID_FLAG, operationId, readAction, REASON_FLAG } from "./admin-flags.ts";
+import { withConfig, withStore } from "../with-store.ts";
+import {
+  HTML_FLAG,
+  ID_FLAG,
+  JSON_FLAG,
+  operationId,
+  readAction,
+  REASON_FLAG,
+} from "./admin-flags.ts";
 import { distributeCommand } from "./distribute.ts";
 import { rotateSecretCommand, rotateSigningKeyCommand } from "./rotate-secret.ts";
 import { verifyLedgerCommand } from "./verify-ledger.ts";
@@ -114,5 +130,77 @@ async function backupCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<num
   cli.print(
     `Backed up the store to ${file}. Protect it like the store; it does not contain the master secret.`,
   );
+  return 0;
+}
+
+// `postern admin prices`: what a newer price table would change.
+
+export const adminPriceCommands: Readonly<Record<string, Command>> = {
+  "admin prices": {
+    summary: "Show what a newer price table changes, before it is used",
+    details:
+      "Compares the file with the table in use: the built-in one, or POSTERN_PRICES_FILE. Changes nothing. To use the file, set\nPOSTERN_PRICES_FILE to its path and restart. Prices of POSTERN_MODELS_FILE stay as they are.",
+    positionals: ["file"],
+    flags: { json: JSON_FLAG },
+    run: (args, cli) => withConfig(cli, (config) => pricesCommand(config, args, cli)),
+  },
+};
+
+async function pricesCommand(config: Config, args: ParsedArgs, cli: CliEnv): Promise<number> {
+  const [file = ""] = args.positionals;
+  if (!existsSync(file)) throw invalid("file", `The file ${file} does not exist.`);
+  const { pricesFile, modelsFile } = config;
+  const before = readPriceTable(pricesFile);
+  const after = readPriceTable(file);
+  // The models file must still be valid with the new table, because `priced_like` names its models.
+  createLiveCatalog({
+    now: cli.now(),
+    prices: after,
+    ...(modelsFile === undefined ? {} : { file: modelsFileAt(modelsFile) }),
+  });
+  const differences = comparePrices(before, after);
+  if (args.has("json")) {
+    cli.print(
+      JSON.stringify({ before: before.checked, after: after.checked, differences }, null, 2),
+    );
+    return 0;
+  }
+  cli.print(`In use: checked on ${before.checked}. ${file}: checked on ${after.checked}.`);
+  cli.print(differenceText(differences));
+  return 0;
+}
+
+// `postern admin report`: income, costs and liabilities of a period, from the ledger and the usage records.
+
+export const adminReportCommands: Readonly<Record<string, Command>> = {
+  "admin report": {
+    summary: "Report grants, purchases, fees, refunds, losses, liabilities and cost per provider",
+    details:
+      "Default: the current UTC month until now. Days are UTC: --from 2027-01-01 --to 2027-02-01 is January. Reads a consistent\nsnapshot while the gateway runs.",
+    positionals: [],
+    flags: {
+      from: stringFlag("<day>", "The first day, or a full hour."),
+      to: stringFlag("<day>", "The day or full hour before which the period ends."),
+      json: JSON_FLAG,
+      html: HTML_FLAG,
+    },
+    run: (args, cli) => withStore(cli, (db) => reportCommand(db, args, cli)),
+  },
+};
+
+async function reportCommand(db: Db, args: ParsedArgs, cli: CliEnv): Promise<number> {
+  const period = parsePeriod({ from: args.value("from"), to: args.value("to") }, cli.now());
+  const progress = startProgress(cli, {
+    unit: "statements",
+    verb: "ran",
+    whenInterrupted: "Nothing was changed. Run the command again.",
+  });
+  const report = await db.snapshot(async (reader) =>
+    readReport(reader, period, await readTransferSums(reader, progress.update)),
+  );
+  progress.end();
+  if (args.has("html")) cli.print(textPage("Postern report", reportText(report), cli.now()));
+  else
+    cli.print(args.has("json") ? JSON.stringify(reportJson(report), null, 2) : reportText(report));
   return 0;
 }
