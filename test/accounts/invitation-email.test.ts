@@ -11,8 +11,6 @@ import { personActIn } from "../support/act.ts";
 import { rejectionMessage } from "../support/rejection.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 
-// The first test starts PostgreSQL, possibly on a busy machine.
-
 const NOW = 1_800_000_000_000;
 
 describeEachStore((kind, open) => {

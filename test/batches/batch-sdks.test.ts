@@ -10,8 +10,6 @@ import type { Gateway, TestAccount } from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 import { chatRequest, openaiRequests, setBatchFaults } from "./batch-harness.ts";
 
-// The first test starts PostgreSQL.
-
 for (const store of STORE_KINDS) {
   describe(`batches with SDKs on ${store}`, () => {
     let gateway: Gateway;

@@ -24,8 +24,6 @@ import {
   waitForEnd,
 } from "./batch-harness.ts";
 
-// The first test starts PostgreSQL.
-
 /** Ends only when it is told to: nothing depends on how fast the machine is. */
 const SLOW = "[[sim: latency=1500]] later";
 

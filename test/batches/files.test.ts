@@ -9,8 +9,6 @@ import type { Gateway, TestAccount } from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 import { chatRequest, chatRequests, postBatch, waitForEnd } from "./batch-harness.ts";
 
-// The first test starts PostgreSQL.
-
 const URL_PATH = "/v1/chat/completions";
 
 function lineOf(request: object): string {

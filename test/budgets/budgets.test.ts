@@ -32,8 +32,6 @@ import {
 import { expectStatus } from "../support/source/tested-statuses.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 
-// The first test starts PostgreSQL, possibly on a busy machine.
-
 const NOON = Date.UTC(2026, 10, 29, 12);
 const MIDNIGHT = "2026-11-30T00:00:00.000Z";
 const MONTH_END = "2026-12-01T00:00:00.000Z";

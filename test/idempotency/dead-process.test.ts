@@ -14,8 +14,6 @@ import {
 } from "../support/gateway.ts";
 import { openStore, type TestStore } from "../support/stores/stores.ts";
 
-// The first test starts PostgreSQL, possibly on a busy machine.
-
 const SECRET = "dead".repeat(10);
 
 describe("the key of a call whose process is killed before its hold, on PostgreSQL", () => {

@@ -18,8 +18,6 @@ import { rejectionMessage } from "../support/rejection.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { openAccount, startLedger, promoDeposit, usageRecord } from "./fixtures.ts";
 
-// The first test starts PostgreSQL, possibly on a busy machine.
-
 /** Noon of the second to last day of a month. */
 const NOW = Date.UTC(2026, 10, 29, 12);
 const MIDNIGHT = Date.UTC(2026, 10, 30);

@@ -17,8 +17,6 @@ import { scratchFolder } from "../support/scratch-folder.ts";
 import { describeEachStore, openStore, type TestStore } from "../support/stores/stores.ts";
 import { ALL_TRANSFERS, openAccount, promoDeposit, startLedger, usageRecord } from "./fixtures.ts";
 
-// The first test starts PostgreSQL, possibly on a busy machine.
-
 const NOW = Date.UTC(2026, 10, 20, 12);
 
 describeEachStore((kind) => {

@@ -11,8 +11,6 @@ import { verifyFromCheckpoint, verifyLedger } from "../../src/verification/verif
 import { describeEachStore, openStore, type TestStore } from "../support/stores/stores.ts";
 import { openAccount, promoDeposit, startLedger, usageRecord } from "./fixtures.ts";
 
-// The first test starts PostgreSQL, possibly on a busy machine.
-
 const NOW = Date.UTC(2026, 10, 20, 12);
 
 describeEachStore((kind) => {

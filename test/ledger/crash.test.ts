@@ -14,8 +14,6 @@ import { startScript } from "../support/script-process.ts";
 import { describeEachStore } from "../support/stores/stores.ts";
 import { ALL_TRANSFERS, openAccount, promoDeposit } from "./fixtures.ts";
 
-// The first test starts PostgreSQL, possibly on a busy machine.
-
 const LEDGER_PROCESS = path.join(import.meta.dirname, "ledger-process.ts");
 const KILLS = 20;
 const RUN_MS_MAX = 60;

@@ -13,8 +13,6 @@ import { verifyFromCheckpoint, verifyLedger } from "../../src/verification/verif
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { openAccount, promoDeposit, startLedger, usageRecord } from "./fixtures.ts";
 
-// The first test starts PostgreSQL, possibly on a busy machine.
-
 const NOW = Date.UTC(2026, 10, 21, 12);
 
 describeEachStore((kind, open) => {

@@ -9,8 +9,6 @@ import { verifyLedger } from "../../src/verification/verify.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { openAccount, promoDeposit, usageRecord } from "./fixtures.ts";
 
-// The first test starts PostgreSQL, possibly on a busy machine.
-
 const NOW = Date.UTC(2026, 10, 21, 12);
 let accounts = 0;
 

@@ -16,8 +16,6 @@ import { rejectionMessage } from "../support/rejection.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { openAccount, startLedger, promoDeposit, usageRecord } from "./fixtures.ts";
 
-// The first test starts PostgreSQL, possibly on a busy machine.
-
 const NOW = Date.UTC(2026, 10, 21, 12);
 let accounts = 0;
 

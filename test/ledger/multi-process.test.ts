@@ -11,8 +11,6 @@ import { type ScriptProcess, startScript } from "../support/script-process.ts";
 import { openStore, type TestStore } from "../support/stores/stores.ts";
 import { openAccount, startLedger, promoDeposit } from "./fixtures.ts";
 
-// The first test starts PostgreSQL, possibly on a busy machine.
-
 const LEDGER_PROCESS = path.join(import.meta.dirname, "ledger-process.ts");
 const PROCESSES = 3;
 const ROUNDS = 12;

@@ -27,8 +27,6 @@ import { verifyLedger } from "../../src/verification/verify.ts";
 import { describeEachStore, openStore, type TestStore } from "../support/stores/stores.ts";
 import { openAccount, promoDeposit, startLedger, usageRecord } from "./fixtures.ts";
 
-// The first test starts PostgreSQL, possibly on a busy machine.
-
 const NOW = Date.UTC(2026, 10, 21, 12);
 const ACCOUNTS = ["a", "b", "c"];
 

@@ -7,8 +7,6 @@ import { verifyLedger } from "../../src/verification/verify.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { LEDGER_TABLES, openAccount, startLedger, promoDeposit, usageRecord } from "./fixtures.ts";
 
-// The first test starts PostgreSQL, possibly on a busy machine.
-
 const TABLES = ["account", ...LEDGER_TABLES, "usage_pending"];
 const TRANSFER =
   "insert into transfer (id, account_id, from_account, to_account, amount, kind, ref, at) values";

@@ -19,8 +19,6 @@ import {
   waitUntilEnded,
 } from "./harness.ts";
 
-// The first test starts PostgreSQL.
-
 const SLOW_INPUT = "[[sim: tokens=400 chunks=400 pace=20]] slowly";
 
 interface OpenStream {

@@ -33,8 +33,6 @@ import {
   textOf,
 } from "./harness.ts";
 
-// The first test starts PostgreSQL.
-
 /** Begins, and does not end before it is canceled: nothing depends on how fast the machine is. */
 const SLOW_INPUT = "[[sim: tokens=400 chunks=400 hang=20]] slowly";
 

@@ -19,8 +19,6 @@ import {
   providerRequestBody,
 } from "./harness.ts";
 
-// The first test starts PostgreSQL.
-
 const TOOL = { type: "function", name: "shell", parameters: { type: "object", properties: {} } };
 
 /** A conversation in the form that Codex sends. */

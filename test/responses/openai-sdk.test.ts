@@ -10,8 +10,6 @@ import type { Gateway } from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 import { MODELS, openGateway, fundedAccount } from "./harness.ts";
 
-// The first test starts PostgreSQL.
-
 for (const store of STORE_KINDS) {
   describe(`the openai package on ${store}`, () => {
     let gateway: Gateway;

@@ -22,8 +22,6 @@ import {
   textOf,
 } from "./harness.ts";
 
-// The first test starts PostgreSQL.
-
 const WEATHER_TOOL = {
   type: "function",
   name: "weather",

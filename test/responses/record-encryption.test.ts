@@ -13,8 +13,6 @@ import { findResponse, insertResponses } from "../../src/responses/storage/respo
 import { reencryptRows } from "../../src/store/reencrypt-rows.ts";
 import { describeEachStore } from "../support/stores/stores.ts";
 
-// The first test of a store starts PostgreSQL.
-
 const MASTER = secret("a master secret of the tests");
 const BINDING = { id: "resp_1", accountId: "acct_1" };
 const INPUT = '[{"role":"user","content":"12:Grüße \\ud83d\\ude00"}]';

@@ -10,8 +10,6 @@ import type { Gateway, TestAccount } from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 import { call, createResponse, fundedAccount, getResponse, openGateway } from "./harness.ts";
 
-// The first test starts PostgreSQL.
-
 const PATH = "/v1/account/response_storage";
 
 for (const store of STORE_KINDS) {

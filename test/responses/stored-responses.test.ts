@@ -25,8 +25,6 @@ import {
   fundedAccount,
 } from "./harness.ts";
 
-// The first test starts PostgreSQL.
-
 const UNKNOWN_ID = `resp_${"0".repeat(26)}`;
 
 for (const store of STORE_KINDS) {

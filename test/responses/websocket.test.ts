@@ -16,8 +16,6 @@ import { STORE_KINDS } from "../support/stores/stores.ts";
 import { call, fundedAccount, openGateway } from "./harness.ts";
 import { handshake, openSocket } from "./websocket-client.ts";
 
-// The first test starts PostgreSQL.
-
 const MODEL = "sim/echo";
 
 function responseOf(event: Json): Json {

@@ -15,8 +15,6 @@ import { rejectionMessage } from "../support/rejection.ts";
 import { dropPostgres, migratedPostgres } from "../support/stores/postgres.ts";
 import { openStore, type StoreLocation, type TestStore } from "../support/stores/stores.ts";
 
-// The first test starts PostgreSQL, possibly on a busy machine.
-
 const SQL = "alter table email_opt_out add column note text;";
 const LATER = [...MIGRATIONS, { name: "0002-note", sqlite: SQL, postgres: SQL }];
 /** Shorter than the interval of heartbeats in production: tests write them as often as they need. */

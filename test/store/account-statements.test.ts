@@ -12,8 +12,6 @@ import { filesUnder } from "../support/source/source-files.ts";
 import { schemaTables } from "../support/source/table-law.ts";
 import { openStore, type TestStore } from "../support/stores/stores.ts";
 
-// The first test starts PostgreSQL, possibly on a busy machine.
-
 const TABLES = DISTRIBUTED_TABLES.join("|");
 
 /** Statements without an account, by file and table: Citus sends them to all shards. */

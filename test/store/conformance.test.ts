@@ -12,8 +12,6 @@ import {
 import { rejectionMessage } from "../support/rejection.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 
-// The first test starts PostgreSQL, possibly on a busy machine.
-
 const COLUMNS: readonly Column[] = ["id:text", "body:text", "n:bigint"];
 const LARGEST = 2n ** 63n - 1n;
 const UNUSUAL_TEXTS = [

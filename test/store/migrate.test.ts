@@ -7,8 +7,6 @@ import { rejectionMessage } from "../support/rejection.ts";
 import { startScript } from "../support/script-process.ts";
 import { newStoreLocation, openStoreAt, openStore, STORE_KINDS } from "../support/stores/stores.ts";
 
-// The first test starts PostgreSQL, possibly on a busy machine.
-
 const STORE_PROCESS = path.join(import.meta.dirname, "store-process.ts");
 
 for (const kind of STORE_KINDS) {

@@ -11,8 +11,6 @@ import { eventually } from "../support/eventually.ts";
 import { testPostgres } from "../support/stores/postgres.ts";
 import { startTransactionPooler } from "../support/transaction-pooler.ts";
 
-// The first test starts PostgreSQL, possibly on a busy machine.
-
 async function withDb<T>(url: string, work: (db: Db) => Promise<T>): Promise<T> {
   const db = openPostgres(url);
   try {

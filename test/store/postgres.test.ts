@@ -17,8 +17,6 @@ import { rejectionMessage } from "../support/rejection.ts";
 import { dropPostgres, testPostgres } from "../support/stores/postgres.ts";
 import { openStore, type TestStore } from "../support/stores/stores.ts";
 
-// The first test starts PostgreSQL, possibly on a busy machine.
-
 const KEYS = Array.from({ length: 50 }, (_, index) => `k${String(index).padStart(2, "0")}`);
 
 describe("the store on PostgreSQL", () => {

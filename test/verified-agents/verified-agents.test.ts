@@ -7,8 +7,6 @@ import { readConfig } from "../../src/config/config.ts";
 import { type Gateway, startGateway } from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 
-// The first test starts PostgreSQL.
-
 interface Created {
   readonly balance?: { readonly usd: number };
   readonly error?: { readonly code: string; readonly message: string };

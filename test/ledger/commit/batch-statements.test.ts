@@ -9,8 +9,6 @@ import { startFaultyProxy } from "../../support/faulty-proxy.ts";
 import { openStore } from "../../support/stores/stores.ts";
 import { openAccount, promoDeposit, startLedger, usageRecord } from "../fixtures.ts";
 
-// The first test starts PostgreSQL, possibly on a busy machine.
-
 const NOW = Date.UTC(2026, 10, 21, 12);
 const ACCOUNTS = Array.from({ length: 20 }, (_, index) => `a${index}`);
 

@@ -9,8 +9,6 @@ import { startFaultyProxy } from "../../support/faulty-proxy.ts";
 import { describeEachStore, type TestStore } from "../../support/stores/stores.ts";
 import { openAccount, startLedger, promoDeposit, usageRecord } from "../fixtures.ts";
 
-// The first test starts PostgreSQL, possibly on a busy machine.
-
 const NOW = Date.UTC(2026, 10, 21, 12);
 
 const OWNER = { accountId: "a", keyId: "k", now: NOW };

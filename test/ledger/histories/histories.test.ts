@@ -10,8 +10,6 @@ import { runPlans } from "./generators.ts";
 import { runHistories } from "./run-histories.ts";
 import { emptyStatistics } from "./run-statistics.ts";
 
-// The first test starts PostgreSQL, possibly on a busy machine.
-
 const HISTORIES_PER_RUN = 20;
 /** The number of histories. */
 const SQLITE = Number(
