@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { CHECKS, runCheck, formatCheck } from "./check.ts";
 import { prepareBrowser } from "./support/browser/chromium.ts";
+import { type CpuSeconds, cpuSecondsOf } from "./support/process-cpu.ts";
 import { bundleProgram } from "./support/program.ts";
 import { TEST_SEED } from "./support/random.ts";
 import { SKIP_PREFIX } from "./support/skip.ts";
@@ -81,7 +82,9 @@ const RUN_TIMEOUT_MS = 30 * 60_000;
 
 /** Bun's output for a passing file. Other lines, such as a random seed, are printed. */
 const ROUTINE_OUTPUT =
-  /^\s*$|^\((?:pass|skip)\) |^skipped: |^bun test v|^(?:test|packages)\/\S+:$|^ *\d+ (?:pass|skip|fail|expect\(\) calls?)$|^Ran \d+ tests? /;
+  /^\s*$|^cpu [\d.]+ [\d.]+$|^\((?:pass|skip)\) |^skipped: |^bun test v|^(?:test|packages)\/\S+:$|^ *\d+ (?:pass|skip|fail|expect\(\) calls?)$|^Ran \d+ tests? /;
+
+const CPU_LINE = /^cpu ([\d.]+) ([\d.]+)$/m;
 
 interface TestCounts {
   passed: number;
@@ -98,6 +101,7 @@ interface Batch {
 interface FileResult extends TestCounts {
   readonly file: string;
   readonly seconds: number;
+  readonly cpu: CpuSeconds;
   readonly skipReasons: readonly string[];
 }
 
@@ -111,7 +115,7 @@ interface BatchResult {
 const total: TestCounts = { passed: 0, failed: 0, skipped: 0 };
 const failures: string[] = [];
 const skips: string[] = [];
-const fileTimes: (readonly [file: string, seconds: number])[] = [];
+const fileTimes: FileResult[] = [];
 const startedAt = performance.now();
 const filters = process.argv.slice(2);
 const runningBatches = new Map<string, ChildProcess>();
@@ -124,11 +128,16 @@ process.on("exit", () => rmSync(program, { recursive: true, force: true }));
 const [postgres] = await Promise.all([startPostgres(), prepareBrowser(), bundleProgram(program)]);
 // The tests leave CPU time idle, which the checks use.
 await Promise.all([runBatches(createBatches(), postgres?.url), runChecks()]);
-postgres?.stop();
+await postgres?.stop();
 for (const failure of failures) console.log(`\n${failure}`);
 if (skips.length > 0) console.log(`\nSkipped tests:\n${skips.toSorted().join("\n")}`);
-console.log(`\nSlowest files:\n${slowestFiles()}`);
-console.log(`\n${((performance.now() - startedAt) / 1_000).toFixed(1)} s in total`);
+console.log(
+  `\nSlowest files, with the CPU time of the test and of its child processes:\n${slowestFiles()}`,
+);
+const cpu = cpuSecondsOf("self");
+console.log(
+  `\n${((performance.now() - startedAt) / 1_000).toFixed(1)} s in total, ${(cpu.own + cpu.children).toFixed(0)} s of CPU time`,
+);
 if (total.failed > 0)
   console.log(`POSTERN_TEST_SEED=${TEST_SEED} repeats the random choices of this run.`);
 const skipped = total.skipped === 0 ? "" : `, ${total.skipped} skipped`;
@@ -207,14 +216,14 @@ async function runBatches(
 }
 
 function report({ name, files, seconds, output }: BatchResult): void {
-  for (const { file, seconds: fileSeconds, skipReasons, ...counts } of files) {
-    const { passed, failed, skipped } = counts;
-    addCounts(counts);
-    fileTimes.push([file, fileSeconds]);
+  for (const result of files) {
+    const { file, seconds: fileSeconds, cpu, skipReasons, passed, failed, skipped } = result;
+    addCounts(result);
+    fileTimes.push(result);
     if (skipped > 0) skips.push(`  ${file} (${skipped}): ${skipReasons.join("; ")}`);
     const summary = `${passed} passed${failed === 0 ? "" : `, ${failed} failed`}${skipped === 0 ? "" : `, ${skipped} skipped`}`;
     console.log(
-      `${failed === 0 ? "ok  " : "FAIL"}  ${file}  ${summary}  ${fileSeconds.toFixed(1)} s`,
+      `${failed === 0 ? "ok  " : "FAIL"}  ${file}  ${summary}  ${fileSeconds.toFixed(1)} s  ${formatCpu(cpu)}`,
     );
   }
   if (files.length > 1)
@@ -228,10 +237,16 @@ function report({ name, files, seconds, output }: BatchResult): void {
 
 function slowestFiles(): string {
   return fileTimes
-    .toSorted(([, left], [, right]) => right - left)
+    .toSorted((left, right) => right.seconds - left.seconds)
     .slice(0, SLOWEST_SHOWN)
-    .map(([file, seconds]) => `${seconds.toFixed(1).padStart(7)} s  ${file}`)
+    .map(
+      ({ file, seconds, cpu }) => `${seconds.toFixed(1).padStart(7)} s  ${formatCpu(cpu)}  ${file}`,
+    )
     .join("\n");
+}
+
+function formatCpu({ own, children }: CpuSeconds): string {
+  return `CPU ${own.toFixed(1).padStart(5)} + ${children.toFixed(1).padStart(5)} s`;
 }
 
 function addCounts(counts: TestCounts): void {
@@ -264,14 +279,21 @@ async function runBatch(batch: Batch, databaseUrl: string | undefined): Promise<
         BUN_RUNTIME_TRANSPILER_CACHE_PATH: TRANSPILER_CACHE,
         ...cleanEnvironment(),
         POSTERN_TEST_PROGRAM: program,
+        POSTERN_TEST_CPU: "1",
         ...(databaseUrl === undefined ? {} : { POSTERN_TEST_DATABASE_URL: databaseUrl }),
       },
     },
   );
   runningBatches.set(batch.name, child);
   const output: string[] = [];
+  const cpuAtStart = new Map<string, CpuSeconds>();
   for (const stream of [child.stdout, child.stderr])
-    stream.setEncoding("utf8").on("data", (chunk: string) => output.push(chunk));
+    stream.setEncoding("utf8").on("data", (chunk: string) => {
+      output.push(chunk);
+      // Bun prints the name of a file before it loads it.
+      for (const [, file = ""] of chunk.matchAll(/^((?:test|packages)\/\S+):$/gm))
+        cpuAtStart.set(file, cpuSecondsOf(child.pid ?? 0));
+    });
   const timer = setTimeout(() => {
     output.push(`\n${batch.name}: killed after ${BATCH_TIMEOUT_MS / 1_000} seconds\n`);
     killProcessGroup(child);
@@ -290,7 +312,11 @@ async function runBatch(batch: Batch, databaseUrl: string | undefined): Promise<
   const text = output.join("").trim();
   return {
     name: batch.name,
-    files: readJunitReport(batch, junitXml, { code, skipReasons: skipReasonsByFile(text) }),
+    files: readJunitReport(batch, junitXml, {
+      code,
+      skipReasons: skipReasonsByFile(text),
+      cpu: cpuByFile(cpuAtStart, text),
+    }),
     output: text,
     seconds: (performance.now() - started) / 1_000,
   };
@@ -318,13 +344,14 @@ function abortRun(reason: string): never {
 interface BatchExit {
   readonly code: number | null;
   readonly skipReasons: ReadonlyMap<string, readonly string[]>;
+  readonly cpu: ReadonlyMap<string, CpuSeconds>;
 }
 
 // A file that ran no tests counts as failed, and so does a batch with a non-zero exit code but no failed test.
 function readJunitReport(
   batch: Batch,
   report: string,
-  { code, skipReasons }: BatchExit,
+  { code, skipReasons, cpu }: BatchExit,
 ): readonly FileResult[] {
   const results = batch.files.map((file): FileResult => {
     const attributes = new RegExp(`<testsuite name="${file}" ([^>]*)>`).exec(report)?.[1] ?? "";
@@ -337,6 +364,7 @@ function readJunitReport(
       failed: tests === 0 ? 1 : failed,
       skipped,
       seconds: number("time"),
+      cpu: cpu.get(file) ?? { own: 0, children: 0 },
       skipReasons: skipReasons.get(file) ?? ["no reason given"],
     };
   });
@@ -359,6 +387,26 @@ function skipReasonsByFile(output: string): ReadonlyMap<string, readonly string[
   return reasons;
 }
 
+/** The differences of the process's CPU times at the starts of its files, and at its end, which preload.ts prints. */
+function cpuByFile(
+  atStart: ReadonlyMap<string, CpuSeconds>,
+  output: string,
+): ReadonlyMap<string, CpuSeconds> {
+  const atEnd = CPU_LINE.exec(output);
+  const starts = [...atStart.values()];
+  // The first file also gets what the process needed to start.
+  return new Map(
+    [...atStart.keys()].map((file, index) => {
+      const from = index === 0 ? undefined : starts[index];
+      const to = starts[index + 1] ?? { own: Number(atEnd?.[1]), children: Number(atEnd?.[2]) };
+      return [
+        file,
+        { own: to.own - (from?.own ?? 0), children: to.children - (from?.children ?? 0) },
+      ];
+    }),
+  );
+}
+
 /** Without the settings of the shell, so that tests do not depend on them; with those of the tests. */
 function cleanEnvironment(): Record<string, string | undefined> {
   return Object.fromEntries(
@@ -372,7 +420,7 @@ function cleanEnvironment(): Record<string, string | undefined> {
 }
 
 async function startPostgres(): Promise<
-  { readonly url: string; readonly stop: () => void } | undefined
+  { readonly url: string; readonly stop: () => Promise<void> } | undefined
 > {
   const server = spawn(
     "node",
@@ -391,5 +439,12 @@ async function startPostgres(): Promise<
     failures.push("--- PostgreSQL did not start: no test ran on it");
     return undefined;
   }
-  return { url, stop: () => server.stdin.end() };
+  const exited = new Promise<void>((resolve) => server.on("exit", () => resolve()));
+  return {
+    url,
+    stop: async () => {
+      server.stdin.end();
+      await exited;
+    },
+  };
 }
