@@ -15,7 +15,7 @@ let base: string | undefined;
 /** A new folder. It is deleted at the end of the process, if the test does not. */
 export function scratchFolder(prefix = "test"): string {
   base ??= hasMemoryFolder() ? MEMORY_FOLDER : tmpdir();
-  if (created.size === 0) process.on("exit", removeFolders);
+  if (created.size === 0) process.on("exit", removeScratchFolders);
   const folder = mkdtempSync(path.join(base, `postern-${prefix}-`));
   created.add(folder);
   return folder;
@@ -31,6 +31,8 @@ function hasMemoryFolder(): boolean {
   }
 }
 
-function removeFolders(): void {
+/** In a process of tests, preload.ts calls it. */
+export function removeScratchFolders(): void {
   for (const folder of created) rmSync(folder, { recursive: true, force: true });
+  created.clear();
 }
