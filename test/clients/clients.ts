@@ -184,7 +184,7 @@ interface Run {
   readonly model: string;
   /** The file of the requests that are recorded from this run. */
   readonly fileName?: string;
-  /** Only with POSTERN_FULL=1: other runs have the same client settings, and the same model. */
+  /** Only with POSTERN_FULL=1: other runs have the same client settings or model, or recorded-requests.test.ts sends its requests. */
   readonly isFullOnly?: boolean;
 }
 
@@ -210,6 +210,7 @@ export const RUNS: readonly Run[] = [
     client: CODEX_HTTP,
     model: CLAUDE,
     fileName: "codex-other-model",
+    isFullOnly: true,
   },
   {
     title: "Codex over WebSocket",
@@ -231,6 +232,7 @@ export const RUNS: readonly Run[] = [
     client: CODEX_AS_OPENAI,
     model: GPT,
     fileName: "codex-as-openai",
+    isFullOnly: true,
   },
   {
     title: "Codex with the provider name OpenAI",
