@@ -37,6 +37,10 @@ export const POSTGRES_SETTINGS = [
   "full_page_writes=off",
   // In the server's folder, so that killed servers leave nothing in /dev/shm.
   "dynamic_shared_memory_type=mmap",
+  // What costs CPU time and serves no database of a few seconds.
+  "autovacuum=off",
+  "io_method=sync",
+  "jit=off",
 ];
 /** Space for the databases of a test run. */
 const FREE_BYTES_MIN = 4 * 1_073_741_824;
