@@ -8,7 +8,7 @@ import path from "node:path";
 import { CHECKS, runCheck, formatCheck } from "./check.ts";
 import { prepareBrowser } from "./support/browser/chromium.ts";
 import { type CpuSeconds, cpuSecondsOf } from "./support/process-cpu.ts";
-import { bundleProgram } from "./support/program.ts";
+import { buildProgram } from "./support/program.ts";
 import { TEST_SEED } from "./support/random.ts";
 import { SKIP_PREFIX } from "./support/skip.ts";
 
@@ -20,8 +20,18 @@ const TEST_TIMEOUT_MS = 240_000;
 const BATCH_TIMEOUT_MS = 800_000;
 /** Of test code. Files share a process, because loading and compiling the server takes most of the time of a short file. */
 const BATCH_BYTES = 320_000;
-/** The FTL compiler takes more CPU time in processes of a minute than its code saves. The benchmarks, `fuzz` and `soak` use it. */
-const COMPILER_SETTINGS = { BUN_JSC_useFTLJIT: "0" };
+/**
+ * In processes of a minute, optimized code saves less CPU time than its compilation takes, unless it runs very often. The benchmarks,
+ * `fuzz` and `soak` have the defaults.
+ */
+const RUNTIME_SETTINGS = {
+  BUN_JSC_useFTLJIT: "0",
+  BUN_JSC_thresholdForOptimizeAfterWarmUp: "10000",
+  BUN_JSC_thresholdForOptimizeAfterLongWarmUp: "10000",
+  BUN_JSC_thresholdForOptimizeSoon: "10000",
+  // As bin/postern.js: between sweeps of freed memory, which are otherwise every 100 ms.
+  MIMALLOC_PURGE_HOLES_MIN_INTERVAL: "2000",
+};
 /** Of transpiled source files: each process loads hundreds, and transpiling them takes a third of that CPU time. */
 const TRANSPILER_CACHE = path.join(ROOT, "node_modules", ".cache", "bun-transpiler");
 /** Each in its own process, in this order, so that no shard starts a long one at the end: those above ten seconds. */
@@ -123,11 +133,16 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => ab
 setTimeout(() => abortRun(`timeout of ${RUN_TIMEOUT_MS / 60_000} minutes`), RUN_TIMEOUT_MS).unref();
 
 console.log(`seed ${TEST_SEED}`);
-const program = mkdtempSync(path.join(tmpdir(), "postern-program-"));
-process.on("exit", () => rmSync(program, { recursive: true, force: true }));
-const [postgres] = await Promise.all([startPostgres(), prepareBrowser(), bundleProgram(program)]);
 // The tests leave CPU time idle, which the checks use.
-await Promise.all([runBatches(createBatches(), postgres?.url), runChecks()]);
+const checks = runChecks();
+const programFolder = mkdtempSync(path.join(tmpdir(), "postern-program-"));
+process.on("exit", () => rmSync(programFolder, { recursive: true, force: true }));
+const [postgres, , program] = await Promise.all([
+  startPostgres(),
+  prepareBrowser(),
+  buildProgram(programFolder),
+]);
+await Promise.all([runBatches(createBatches(), postgres?.url), checks]);
 await postgres?.stop();
 for (const failure of failures) console.log(`\n${failure}`);
 if (skips.length > 0) console.log(`\nSkipped tests:\n${skips.toSorted().join("\n")}`);
@@ -275,7 +290,7 @@ async function runBatch(batch: Batch, databaseUrl: string | undefined): Promise<
       detached: true,
       stdio: ["ignore", "pipe", "pipe"],
       env: {
-        ...COMPILER_SETTINGS,
+        ...RUNTIME_SETTINGS,
         BUN_RUNTIME_TRANSPILER_CACHE_PATH: TRANSPILER_CACHE,
         ...cleanEnvironment(),
         POSTERN_TEST_PROGRAM: program,

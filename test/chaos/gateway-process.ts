@@ -4,9 +4,9 @@ import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/free-port.ts";
-import { MAIN } from "../support/program.ts";
+import { PROGRAM, PROGRAM_SETTINGS } from "../support/program.ts";
 import { scratchFolder } from "../support/scratch-folder.ts";
-import { type ScriptProcess, startScript } from "../support/script-process.ts";
+import { type ScriptProcess, startCommand } from "../support/script-process.ts";
 import { TEST_POOL_SIZE } from "../support/stores/stores.ts";
 
 export interface GatewayProcess {
@@ -42,6 +42,7 @@ export async function startGatewayProcess(
   let offsetMs = 0;
   const start = async ({ fileBytesMax }: ProcessLimits = {}): Promise<ScriptProcess> => {
     const env = {
+      ...PROGRAM_SETTINGS,
       ...settings,
       POSTERN_PORT: port,
       // By default the next port, which another gateway may have.
@@ -54,7 +55,7 @@ export async function startGatewayProcess(
       BUN_OPTIONS: `--preload ${path.join(import.meta.dirname, "clock-preload.ts")}`,
     };
     const launcher = fileBytesMax === undefined ? [] : launcherWithFileLimit(fileBytesMax);
-    const started = startScript(MAIN, ["serve"], env, launcher);
+    const started = startCommand([...launcher, ...PROGRAM, "serve"], env);
     let exit: { readonly code: number | null } | undefined;
     void started.exitCode.then((code) => {
       exit = { code };

@@ -12,7 +12,7 @@ import { Client as ClientV1 } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport as TransportV1 } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { textAt, valueAt } from "../spec/api-client.ts";
 import { registerAccount, startGateway } from "../support/gateway.ts";
-import { PROGRAM } from "../support/program.ts";
+import { PROGRAM, PROGRAM_SETTINGS } from "../support/program.ts";
 import { rejectionMessage } from "../support/rejection.ts";
 
 // Each client starts a process.
@@ -29,10 +29,10 @@ afterEach(() => rmSync(home, { recursive: true, force: true }));
 
 function serverParameters(url: string, env: Record<string, string> = {}) {
   return {
-    command: process.execPath,
-    args: [...PROGRAM, "mcp", "--url", url],
+    command: PROGRAM[0],
+    args: [...PROGRAM.slice(1), "mcp", "--url", url],
     cwd: home,
-    env: { PATH: process.env["PATH"] ?? "", HOME: home, ...env },
+    env: { ...PROGRAM_SETTINGS, PATH: process.env["PATH"] ?? "", HOME: home, ...env },
     stderr: "ignore" as const,
   };
 }

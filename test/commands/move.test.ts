@@ -13,7 +13,7 @@ import { verifyLedger } from "../../src/verification/verify.ts";
 import { openAccount, promoDeposit, startLedger, usageRecord } from "../ledger/fixtures.ts";
 import { eventually } from "../support/eventually.ts";
 import { startGateway } from "../support/gateway.ts";
-import { PROGRAM } from "../support/program.ts";
+import { PROGRAM, PROGRAM_SETTINGS } from "../support/program.ts";
 import { rejectionMessage } from "../support/rejection.ts";
 import { runInProcess } from "../support/run-command.ts";
 import { scratchFolder } from "../support/scratch-folder.ts";
@@ -298,8 +298,9 @@ async function killDuringCopy(
   target: string,
   settings: Readonly<Record<string, string>>,
 ): Promise<void> {
-  const child = spawn(process.execPath, [...PROGRAM, "move", "--to", target], {
-    env: { PATH: process.env["PATH"] ?? "", ...settings },
+  const [command, ...args] = PROGRAM;
+  const child = spawn(command, [...args, "move", "--to", target], {
+    env: { ...PROGRAM_SETTINGS, PATH: process.env["PATH"] ?? "", ...settings },
     stdio: ["ignore", "pipe", "inherit"],
     detached: true,
   });

@@ -4,7 +4,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { PROGRAM } from "../support/program.ts";
+import { PROGRAM, PROGRAM_SETTINGS } from "../support/program.ts";
 import { scratchFolder } from "../support/scratch-folder.ts";
 import { TEST_POOL_SIZE } from "../support/stores/stores.ts";
 
@@ -85,13 +85,15 @@ export async function stopPostern({ process: child, exited }: RunningProcess): P
 }
 
 function startProcess(args: readonly string[], settings: Settings, cwd: string) {
+  const [command, ...programArgs] = PROGRAM;
   const env = {
+    ...PROGRAM_SETTINGS,
     PATH: process.env["PATH"] ?? "",
     HOME: cwd,
     POSTERN_DATABASE_POOL_SIZE: String(TEST_POOL_SIZE),
     ...settings,
   };
-  const child = spawn(process.execPath, [...PROGRAM, ...args], {
+  const child = spawn(command, [...programArgs, ...args], {
     cwd,
     env,
     stdio: ["ignore", "pipe", "pipe"],

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { eventually } from "../support/eventually.ts";
-import { MAIN } from "../support/program.ts";
+import { PROGRAM, PROGRAM_SETTINGS } from "../support/program.ts";
 
 export interface LimitedProcess {
   readonly port: number;
@@ -18,9 +18,10 @@ export async function startLimitedProcess(
   env: Readonly<Record<string, string>> = {},
 ): Promise<LimitedProcess> {
   const folder = mkdtempSync(path.join(tmpdir(), "postern-descriptors-"));
-  const command = `ulimit -n ${descriptors}; exec "$0" "$1"`;
-  const child = Bun.spawn(["sh", "-c", command, process.execPath, MAIN], {
+  const command = `ulimit -n ${descriptors}; exec "$0" "$@"`;
+  const child = Bun.spawn(["sh", "-c", command, ...PROGRAM], {
     env: {
+      ...PROGRAM_SETTINGS,
       PATH: process.env["PATH"] ?? "",
       POSTERN_BASE_URL: "https://gateway.example.com",
       POSTERN_SECRET: "a secret of at least 32 characters",

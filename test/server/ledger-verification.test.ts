@@ -11,7 +11,7 @@ import {
 import type { Db } from "../../src/store/db.ts";
 import { verifyFromCheckpoint } from "../../src/verification/verify.ts";
 import { eventually } from "../support/eventually.ts";
-import { MAIN } from "../support/program.ts";
+import { PROGRAM } from "../support/program.ts";
 import { describeEachStore, openStore } from "../support/stores/stores.ts";
 
 const START = Date.UTC(2027, 0, 10);
@@ -146,12 +146,12 @@ test("a process of its own finds a difference of the store that is in use", asyn
     tx.run("insert into account (id, created_at, created_from) values ('acct_x', 1, 'x')"),
   );
   const settings = { ...process.env, POSTERN_DATA_DIR: store.location.address };
-  const runCommand = commandRunner([process.execPath, MAIN], settings);
+  const runCommand = commandRunner(PROGRAM, settings);
   const { verification, runAt, logged } = createHarness(store.db, "gateway", { runCommand });
   await runAt(START);
   expect(await eventually(() => verification.problem())).toContain("1 difference");
   expect(logged.join()).toContain("acct_x");
-  const missing = commandRunner([process.execPath, MAIN], { ...settings, POSTERN_PORT: "x" });
+  const missing = commandRunner(PROGRAM, { ...settings, POSTERN_PORT: "x" });
   expect(missing(["admin", "verify-ledger", "--json"])).rejects.toThrow("POSTERN_PORT");
   await store.close();
   rmSync(store.location.address, { recursive: true, force: true });

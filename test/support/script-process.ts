@@ -25,10 +25,14 @@ export function startScript(
   script: string,
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
-  /** A command that runs the command which follows it. */
-  launcher: readonly string[] = [],
 ): ScriptProcess {
-  const [command = process.execPath, ...rest] = [...launcher, process.execPath, script, ...args];
+  return startCommand([process.execPath, script, ...args], env);
+}
+
+export function startCommand(
+  [command = process.execPath, ...rest]: readonly string[],
+  env: Readonly<Record<string, string>>,
+): ScriptProcess {
   const child = spawn(command, rest, {
     stdio: ["pipe", "pipe", "inherit"],
     env: { ...withoutSettings(process.env), ...env },

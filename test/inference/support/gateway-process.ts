@@ -1,8 +1,9 @@
 // A gateway in a process of its own, which can be killed.
 
 import { type ChildProcess, spawn } from "node:child_process";
+import { tmpdir } from "node:os";
 import { freePort } from "../../support/free-port.ts";
-import { MAIN } from "../../support/program.ts";
+import { PROGRAM, PROGRAM_SETTINGS } from "../../support/program.ts";
 import { TEST_POOL_SIZE } from "../../support/stores/stores.ts";
 
 export interface GatewayProcess {
@@ -16,8 +17,12 @@ export async function startGatewayProcess(
   port: number,
   settings: Readonly<Record<string, string>>,
 ): Promise<GatewayProcess> {
-  const child: ChildProcess = spawn(process.execPath, ["--no-env-file", MAIN], {
+  const [command, ...args] = PROGRAM;
+  const child: ChildProcess = spawn(command, args, {
+    // Not the folder of the repository, whose .env a program of Bun reads.
+    cwd: tmpdir(),
     env: {
+      ...PROGRAM_SETTINGS,
       PATH: process.env["PATH"] ?? "",
       POSTERN_PORT: String(port),
       // By default the next port, which another process may have.
