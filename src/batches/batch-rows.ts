@@ -176,13 +176,14 @@ export async function listBatches(
   return Promise.all(rows.map((row) => withLiveCounts(reader, toBatch(row))));
 }
 
+/** Reads an index only: the rows of items are large. */
+export const LIVE_COUNTS =
+  "select status, count(*) as items, cast(sum(cost) as bigint) as cost from batch_item where batch_id = ? group by status";
+
 /** Until a batch has ended, its items are counted. */
 async function withLiveCounts(reader: Reader, batch: Batch): Promise<Batch> {
   if (batch.endedAt !== null) return batch;
-  const rows = await reader.all(
-    "select status, count(*) as items, cast(sum(cost) as bigint) as cost from batch_item where batch_id = ? group by status",
-    [batch.id],
-  );
+  const rows = await reader.all(LIVE_COUNTS, [batch.id]);
   const countOf = (status: string): number => {
     const row = rows.find((one) => one["status"] === status);
     return row === undefined ? 0 : integer(row, "items");

@@ -16,8 +16,12 @@ export interface OpenBatch {
   readonly sealer: Sealer;
 }
 
+type OpenBatchItem = Pick<OpenBatch, "sealer"> & {
+  readonly batch: Pick<Batch, "id" | "endpoint" | "provider">;
+};
+
 export function toBatchItem(
-  { batch, sealer }: OpenBatch,
+  { batch, sealer }: OpenBatchItem,
   { position, share }: Pick<PendingItem, "position" | "share">,
 ): BatchItem {
   return {

@@ -1,12 +1,13 @@
 // Attacks on the limits of batches: what an account stores, what is in memory at a time, and whose batches run.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { findUnowned } from "../../src/batches/batch-rows.ts";
+import { discardBatch, findUnowned, LIVE_COUNTS } from "../../src/batches/batch-rows.ts";
+import { toBatchItem } from "../../src/batches/item-ends.ts";
 import { insertItems, readPending, readResults } from "../../src/batches/item-rows.ts";
 import { errorOf, expectSettledLedger, type Json } from "../inference/support/harness.ts";
 import { call, fundedAccount, openGateway } from "../responses/harness.ts";
 import { type Gateway, registerAccount, type TestAccount } from "../support/gateway.ts";
-import { STORE_KINDS } from "../support/stores/stores.ts";
+import { openStore, STORE_KINDS } from "../support/stores/stores.ts";
 import {
   chatRequest,
   chatRequests,
@@ -106,6 +107,33 @@ for (const store of STORE_KINDS) {
       const { status, json } = await postBatch(gateway, owner, { requests: chatRequests(1) });
       expect([status, errorOf(json)["code"]]).toEqual([409, "conflict"]);
       expect(await stored(owner)).toMatchObject({ batches: 1 });
+    });
+
+    test("of two batches that fit the quota alone, one starts", async () => {
+      const owner = await fundedAccount(gateway);
+      const { db } = gateway.server;
+      const created = await createBatch(gateway, owner, chatRequests(1));
+      await waitForEnd(gateway, owner, created["id"]);
+      const left = 200_000;
+      await db.write((tx) =>
+        tx.run("update batch set bytes = ? where account_id = ?", [
+          2_048 * MEBIBYTE - left,
+          owner.id,
+        ]),
+      );
+      const body = { requests: chatRequests(200) };
+      const replies = await Promise.all([
+        postBatch(gateway, owner, body),
+        postBatch(gateway, owner, body),
+      ]);
+      expect(replies.map(({ status }) => status).toSorted()).toEqual([200, 409]);
+      const { batches, items } = await stored(owner);
+      expect([batches, items]).toEqual([2, 201]);
+      // Discarding is for what was not started.
+      const [started] = replies.filter(({ status }) => status === 200);
+      await db.write((tx) => discardBatch(tx, String(started?.json["id"])));
+      expect(await stored(owner)).toMatchObject({ batches, items });
+      await waitForEnd(gateway, owner, started?.json["id"]);
     });
 
     test("an account creates only a few batches at a time", async () => {
@@ -241,3 +269,23 @@ for (const store of STORE_KINDS) {
     });
   });
 }
+
+// A list has up to 50 batches that have not ended, each with 10,000 items of some kilobytes.
+test("the counts of a list of batches do not read the items", async () => {
+  const { db, close } = await openStore("sqlite");
+  const plan = await db.all(`explain query plan ${LIVE_COUNTS}`, ["batch_1"]);
+  expect(plan.map(({ detail }) => String(detail)).join()).toContain("COVERING INDEX");
+  await close();
+});
+
+test("a result above the limit of size ends its item in error, at its cost", () => {
+  const sealer = { seal: (_: string, text: string) => Buffer.from(text), open: () => "" };
+  const batch = { id: "batch_1", endpoint: "/v1/embeddings", provider: null };
+  const { toSettlement } = toBatchItem({ batch, sealer }, { position: 0, share: 9n });
+  const result = { requestId: "req_1", status: 200, cost: 5n, fault: undefined };
+  const short = toSettlement({ ...result, body: "{}" });
+  expect(short).toMatchObject({ status: "succeeded", httpStatus: 200, cost: 5n });
+  const long = toSettlement({ ...result, body: "a".repeat(8 * MEBIBYTE + 1) });
+  expect(long).toMatchObject({ status: "errored", httpStatus: 502, cost: 5n });
+  expect(long?.sealedResult?.length).toBeLessThan(1_000);
+});

@@ -1,6 +1,10 @@
 // Batches that the gateway runs: creation, results, charges, cancellation, expiry and refusals.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { Fault } from "../../src/base/fault.ts";
+import { findBatch } from "../../src/batches/batch-rows.ts";
+import { endInError } from "../../src/batches/item-ends.ts";
+import { readPending } from "../../src/batches/item-rows.ts";
 import {
   addPaidCredits,
   errorOf,
@@ -202,20 +206,71 @@ for (const store of STORE_KINDS) {
       expect((await wallet()).held).toBe(0n);
     });
 
+    test("end all requests in error once their key may make no calls", async () => {
+      const made = await call(gateway, account, "POST /v1/keys", { body: {} });
+      const authorization = `Bearer ${String(made.json["api_key"])}`;
+      const key = { ...account, headers: { ...account.headers, authorization } };
+      const requests = Array.from({ length: 30 }, (_, index) => chatRequest(`slow-${index}`, SLOW));
+      const created = await createBatch(gateway, key, requests);
+      const changed = await call(gateway, account, `PATCH /v1/keys/${String(made.json["id"])}`, {
+        body: { scopes: ["models:read"] },
+      });
+      expect(changed.status).toBe(200);
+      const lines = await resultsOf(await waitForEnd(gateway, account, created["id"]));
+      expect(lines.at(-1)).toMatchObject({ response: { status_code: 403 } });
+    });
+
+    test("release the share of an item once", async () => {
+      const owner = await fundedAccount(gateway);
+      const { db } = gateway.server;
+      // Its key makes one call a minute, so nothing else changes the hold.
+      const made = await call(gateway, owner, "POST /v1/keys", {
+        body: { requests_per_minute: 1 },
+      });
+      const authorization = `Bearer ${String(made.json["api_key"])}`;
+      const key = { ...owner, headers: { ...owner.headers, authorization } };
+      const created = await createBatch(gateway, key, chatRequests(60));
+      await eventually(async () => {
+        const { request_counts: counts } = await readBatch(gateway, owner, created["id"]);
+        return Number((counts as Json)["completed"]) === 1;
+      });
+      const batch = await findBatch(db, owner.id, String(created["id"]));
+      const item = (await readPending(db, String(created["id"]), { after: 58, limit: 1 }))[0];
+      if (batch === undefined || item === undefined) throw new Error("the batch has no item 59");
+      const sealer = { seal: () => new Uint8Array(1), open: () => "" };
+      const fault = new Fault("upstream_error", "of the test");
+      const heldBy = async (): Promise<number> => {
+        const row = await db.get("select amount from hold where id = ?", [batch.id]);
+        return Number(row?.["amount"]);
+      };
+      const before = await heldBy();
+      const end = () => endInError(db, { batch, sealer }, item, { fault, requestId: "req_1" });
+      await end();
+      expect(await heldBy()).toBe(before - Number(item.share));
+      await end();
+      expect(await heldBy()).toBe(before - Number(item.share));
+      await call(gateway, owner, `POST /v1/batches/${batch.id}/cancel`);
+      await waitForEnd(gateway, owner, batch.id);
+    });
+
     test("cancel what was not run", async () => {
       const owner = await fundedAccount(gateway);
-      const created = await createBatch(
-        gateway,
-        owner,
-        Array.from({ length: 60 }, (_, index) => chatRequest(`slow-${index}`, SLOW)),
-      );
+      const created = await createBatch(gateway, owner, [
+        chatRequest("fast"),
+        ...Array.from({ length: 60 }, (_, index) => chatRequest(`slow-${index}`, SLOW)),
+      ]);
       const id = String(created["id"]);
+      await eventually(async () => {
+        const { request_counts: counts } = await readBatch(gateway, owner, id);
+        return Number((counts as Json)["completed"]) > 0;
+      });
       const canceling = await call(gateway, owner, `POST /v1/batches/${id}/cancel`);
       expect(canceling.json).toMatchObject({ status: "cancelling" });
       expect((await call(gateway, owner, `POST /v1/batches/${id}/cancel`)).status).toBe(200);
       const ended = await waitForEnd(gateway, owner, id);
       expect(ended["status"]).toBe("cancelled");
       const lines = await resultsOf(ended, owner);
+      expect(lines[0]).toMatchObject({ custom_id: "fast", response: { status_code: 200 } });
       expect(lines.at(-1)).toMatchObject({ response: null, error: { code: "batch_cancelled" } });
       expect((await wallet(owner)).held).toBe(0n);
       expect((await call(gateway, owner, `POST /v1/batches/${id}/cancel`)).status).toBe(409);

@@ -121,6 +121,19 @@ for (const store of STORE_KINDS) {
       expect([status, errorOf(json)["code"]]).toEqual([409, "conflict"]);
     });
 
+    test("refuse more bytes than the quota", async () => {
+      const owner = await fundedAccount(gateway);
+      await gateway.server.db.write((tx) =>
+        tx.run(
+          `insert into stored_file (id, account_id, key_id, purpose, filename, bytes, parts, data_key, created_at, expires_at)
+           values (?, ?, 'key_x', 'batch', 'x', ?, 0, '', 1, 9000000000000)`,
+          [`file_${owner.id}`, owner.id, 1_073_741_825],
+        ),
+      );
+      const { status, json } = await uploadForm(formOf("{}"), owner);
+      expect([status, errorOf(json)["code"]]).toEqual([409, "conflict"]);
+    });
+
     for (const [name, content] of [
       ["a line that is no JSON", "{"],
       ["a line that is a list", "[]"],
@@ -134,7 +147,10 @@ for (const store of STORE_KINDS) {
       ["only empty lines", "\n\n"],
       // To skip them takes time, in which nothing else runs.
       ["many empty lines", `${"\n".repeat(20_001)}${lineOf(chatRequest("a"))}`],
-      ["a line that nests too deep", `{"body":${"[".repeat(100)}${"]".repeat(100)}}`],
+      [
+        "a line that nests too deep",
+        `{"custom_id":"a","body":{"messages":${"[".repeat(100)}${"]".repeat(100)}}}`,
+      ],
     ] as const)
       test(`with ${name} make no batch`, async () => {
         const id = await upload(content);

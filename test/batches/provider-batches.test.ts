@@ -271,12 +271,16 @@ for (const store of STORE_KINDS) {
           { choices: [], usage: { prompt_tokens: -5, completion_tokens: -1 } },
           { choices: [], usage: { ...usage, prompt_tokens: 1e300 } },
         ];
-        await setBatchFaults(at.gateway, { replace_replies: replies });
+        await setBatchFaults(at.gateway, { hold: true, replace_replies: replies });
         const created = await at.start(openaiRequests(replies.length + 2), {
           endpoint,
           processing: "provider",
         });
+        const most = await at.held();
+        await at.reach(created, "sent");
+        await setBatchFaults(at.gateway, {});
         const ended = await at.end(created);
+        expect(Number(ended["cost_usd"]) * 1e9).toBeLessThanOrEqual(Number(most));
         expect(ended["status"]).toBe("completed");
         const completed = Number((ended["request_counts"] as Json)["completed"]);
         expect(completed).toBeGreaterThanOrEqual(2);
@@ -287,10 +291,66 @@ for (const store of STORE_KINDS) {
     );
 
     test("charge a result once although the provider repeats it", async () => {
-      await setBatchFaults(at.gateway, { repeat_results: 20 });
-      const ended = await at.end(await at.start(openaiRequests(5)));
-      expect(ended["request_counts"]).toEqual({ total: 5, completed: 5, failed: 0 });
-      await at.expectPaidOnce(ended, 5);
+      await setBatchFaults(at.gateway, { repeat_results: 2 });
+      const ended = await at.end(await at.start(openaiRequests(2)));
+      expect(ended["request_counts"]).toEqual({ total: 2, completed: 2, failed: 0 });
+      await at.expectPaidOnce(ended, 2);
+    });
+
+    test("take no results of another batch", async () => {
+      await setBatchFaults(at.gateway, { foreign_ids: true });
+      const ended = await at.end(await at.start(openaiRequests(3)));
+      expect(ended["request_counts"]).toEqual({ total: 3, completed: 0, failed: 3 });
+      await at.expectPaidOnce(ended, 0);
+    });
+
+    const GUARDRAIL = { type: "patterns", entities: ["email"], action: "mask" };
+
+    test("are run by the gateway if the workspace has guardrails, or a provider key of its own", async () => {
+      const owner = await at.fund();
+      const isAtProvider = async (): Promise<boolean> => {
+        const body = { requests: openaiRequests(1), processing: "provider" };
+        const { status, json } = await postBatch(at.gateway, owner, body);
+        if (status === 200) await at.end(json);
+        return status === 200;
+      };
+      expect(await isAtProvider()).toBe(true);
+      await call(at.gateway, owner, "POST /v1/guardrails/mask", { body: GUARDRAIL });
+      expect(await isAtProvider()).toBe(false);
+      await call(at.gateway, owner, "DELETE /v1/guardrails/mask");
+      expect(await isAtProvider()).toBe(true);
+      const body = { provider: "openai", api_key: "sk-of-the-caller-0123456789abcdef" };
+      await call(at.gateway, owner, "POST /v1/provider-keys", { body });
+      expect(await isAtProvider()).toBe(false);
+    });
+
+    test("are not sent once the workspace has guardrails", async () => {
+      await setBatchFaults(at.gateway, { fail: { code: "token_limit_exceeded" } });
+      const created = await at.start(openaiRequests(2));
+      await eventually(async () => Number((await at.submissionOf(created))["attempts"]) === 1);
+      await at.reach(created, "planned");
+      await call(at.gateway, at.owner(), "POST /v1/guardrails/mask", { body: GUARDRAIL });
+      await setBatchFaults(at.gateway, {});
+      at.advance(6 * MINUTE_MS);
+      const ended = await at.end(created);
+      expect(ended).toMatchObject({ cost_usd: "0", request_counts: { failed: 2 } });
+      await at.expectPaidOnce(ended, 0);
+    });
+
+    test("are canceled at the provider once their key may make no calls", async () => {
+      await setBatchFaults(at.gateway, { hold: true });
+      const owner = await at.fund();
+      const made = await call(at.gateway, owner, "POST /v1/keys", { body: {} });
+      const authorization = `Bearer ${String(made.json["api_key"])}`;
+      const key = { ...owner, headers: { ...owner.headers, authorization } };
+      const created = await createBatch(at.gateway, key, openaiRequests(2));
+      await at.reach(created, "sent");
+      const changed = await call(at.gateway, owner, `PATCH /v1/keys/${String(made.json["id"])}`, {
+        body: { scopes: ["models:read"] },
+      });
+      expect(changed.status).toBe(200);
+      const ended = await at.end(created);
+      expect(ended).toMatchObject({ cost_usd: "0", request_counts: { failed: 2 } });
     });
 
     test("are logged and exported as other calls of their key", async () => {

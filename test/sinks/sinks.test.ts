@@ -1,15 +1,22 @@
 // Sinks: usage as traces and as files of a bucket, at least once, apart for each workspace, and only to public addresses.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { personAct } from "../../src/activity/audit.ts";
 import { createLog } from "../../src/base/log.ts";
 import { resolveHost } from "../../src/base/network/public-endpoint.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../src/base/time.ts";
 import { loadMasterSecret } from "../../src/config/master-secret.ts";
 import { createPromptLog } from "../../src/prompt-log/prompt-log.ts";
-import { listDueSinks } from "../../src/sinks/sink-rows.ts";
+import { leaseSink, listDueSinks } from "../../src/sinks/sink-rows.ts";
 import { createSinkWorker } from "../../src/sinks/sink-worker.ts";
-import { sweepSinkEntries } from "../../src/sinks/sinks.ts";
-import { createUser, makeOwner, textOf, visitPage } from "../billing/console-user.ts";
+import { deleteSink, saveSink, sweepSinkEntries } from "../../src/sinks/sinks.ts";
+import {
+  createUser,
+  makeDeveloper,
+  makeOwner,
+  textOf,
+  visitPage,
+} from "../billing/console-user.ts";
 import { call, type Json, listAt, textAt, valueAt } from "../spec/api-client.ts";
 import {
   type Gateway,
@@ -85,9 +92,13 @@ describeEachStore((store) => {
       account = await registerAccount(gateway);
     });
 
-    const newWorker = () => {
-      const { secret, store: stored, promptRetentionDays } = gateway.config;
-      const master = loadMasterSecret({ secret }, stored.dataDir);
+    const sinkDeps = () => {
+      const { secret, store: stored } = gateway.config;
+      return { master: loadMasterSecret({ secret }, stored.dataDir), allowLoopback: true };
+    };
+    const newWorker = (allowLoopback = true) => {
+      const { promptRetentionDays } = gateway.config;
+      const { master } = sinkDeps();
       return createSinkWorker({
         db: gateway.server.db,
         log: createLog({ level: "error", isPretty: false, now: clock, write: () => {} }),
@@ -95,7 +106,7 @@ describeEachStore((store) => {
         master,
         promptLog: createPromptLog(master, promptRetentionDays),
         version: "test",
-        allowLoopback: true,
+        allowLoopback,
         resolve: resolveHost,
       });
     };
@@ -179,6 +190,57 @@ describeEachStore((store) => {
       expect(await read("traces")).toMatchObject({ queued: 0, last_error: null });
     });
 
+    test("is sent to by one process at a time", async () => {
+      await save("traces", otlp());
+      await chat();
+      let arrived = (): void => {};
+      const first = new Promise<void>((resolve) => (arrived = resolve));
+      let answer = (): void => {};
+      const answered = new Promise<void>((resolve) => (answer = resolve));
+      receiver.respond = async () => {
+        arrived();
+        await answered;
+        return new Response(null, { status: 200 });
+      };
+      const one = run();
+      await first;
+      // What another process has read before the first one leased it.
+      const sink = { accountId: account.id, name: "traces" };
+      const lease = { ...sink, lease: "dlv_other", now: clock() };
+      const { db } = gateway.server;
+      expect(await db.write((tx) => leaseSink(tx, lease, clock()))).toBeUndefined();
+      answer();
+      await one;
+      expect(receiver.received.length).toBe(1);
+    });
+
+    test("is not sent to a private address, whatever the list of sinks has", async () => {
+      await save("traces", otlp());
+      await chat();
+      await run(newWorker(false));
+      expect(receiver.received.length).toBe(0);
+      expect(await read("traces")).toMatchObject({
+        last_error: "the URL must begin with https://",
+        queued: 1,
+      });
+      await call(gateway, "DELETE /v1/sinks/traces", { key: account.key });
+    });
+
+    test("are changed by owners and admins only, wherever they ask", async () => {
+      const owner = await createUser(gateway, `owner of ${account.id}`);
+      await makeOwner(gateway, account.id, owner);
+      const { personId } = await createUser(gateway, `developer of ${account.id}`);
+      await makeDeveloper(gateway, account.id, { ...owner, personId });
+      const { db } = gateway.server;
+      const act = personAct(account.id, personId, { clientIp: "127.0.0.1", now: clock() });
+      const sink = { type: "otlp", url: receiver.url, include_texts: true } as const;
+      const codeOf = (change: Promise<unknown>): Promise<unknown> =>
+        change.catch((error: unknown) => valueAt({ error }, "error.code"));
+      const saving = db.write((tx) => saveSink(tx, act, { name: "traces", sink }, sinkDeps()));
+      expect(await codeOf(saving)).toBe("forbidden");
+      expect(await codeOf(db.write((tx) => deleteSink(tx, act, "traces")))).toBe("forbidden");
+    });
+
     test("leaves a call out that the destination refuses, and sends the others", async () => {
       await save("traces", otlp());
       const ids: string[] = [];
@@ -209,6 +271,7 @@ describeEachStore((store) => {
         later += 10 * MINUTE_MS;
       }
       expect(await read("traces")).toMatchObject({ queued: 1, status: "active" });
+      await call(gateway, "DELETE /v1/sinks/traces", { key: account.key });
     });
 
     test("is disabled with a notice after a day of failures, and enabled by saving it again", async () => {
@@ -322,10 +385,17 @@ describeEachStore((store) => {
         "files",
         s3({ url: "https://s3.example.com", secret_access_key: undefined }),
       );
-      expect([other.status, valueAt(other.body, "error.param")]).toEqual([
-        400,
-        "secret_access_key",
-      ]);
+      const otherKey = await save(
+        "files",
+        s3({ access_key_id: "AKIA-OF-OTHERS", secret_access_key: undefined }),
+      );
+      for (const { status, body } of [other, otherKey])
+        expect([status, valueAt(body, "error.param")]).toEqual([400, "secret_access_key"]);
+      const hook = "https://collector.example.com/a-secret-of-the-path";
+      expect((await save("hook", otlp({ url: hook }))).status).toBe(200);
+      const audit = await call(gateway, "GET /v1/audit", { key: account.key });
+      expect(JSON.stringify(audit.body)).toContain("collector.example.com");
+      expect(JSON.stringify(audit.body)).not.toContain("a-secret-of-the-path");
       const exported = await fetch(`${gateway.url}/v1/account/export`, {
         headers: account.headers,
       });

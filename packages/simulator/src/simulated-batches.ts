@@ -34,6 +34,8 @@ interface BatchFaults {
   readonly replace_replies?: readonly JsonObject[];
   /** Each result is in the results so many times more. */
   readonly repeat_results?: number;
+  /** The results have the ids of another batch. OpenAI's form only. */
+  readonly foreign_ids?: boolean;
   /** The reply to the request of this number, counted from when it was set, never comes. */
   readonly stall_at?: number;
   /** The whole batch fails with this code, because of this line if there is one. Not Anthropic's. */
@@ -255,6 +257,7 @@ function inlineLines(form: Form, body: JsonObject, google: JsonObject): unknown 
 async function run(state: BatchState, batch: Batch, request: Request): Promise<void> {
   const { fail, expire_after: runMax, drop_results: dropped = 0 } = state.faults;
   const { repeat_results: more = 0, replace_replies: replies = [] } = state.faults;
+  const { foreign_ids: isForeign = false } = state.faults;
   if (fail !== undefined) {
     batch.failure = { code: fail.code, line: fail.line ?? null };
     batch.isEnded = true;
@@ -269,6 +272,7 @@ async function run(state: BatchState, batch: Batch, request: Request): Promise<v
   }
   const kept = batch.items
     .slice(0, batch.items.length - dropped)
+    .map((item) => (isForeign ? { ...item, customId: foreignId(item.customId) } : item))
     .flatMap((item) => Array.from({ length: 1 + more }, () => item));
   const results = { id: "", text: jsonl(kept.map(anthropicLine)), createdAt: 0 };
   if (batch.form === "anthropic") state.files.set(`results-${batch.id}`, results);
@@ -282,6 +286,11 @@ async function run(state: BatchState, batch: Batch, request: Request): Promise<v
     batch.errorFileId = fileOf(state, errors.map(errorLine));
   }
   batch.isEnded = true;
+}
+
+/** Of the same length, and with the same positions. */
+function foreignId(customId: string): string {
+  return customId.replace(/[0-9a-z](?=-\d+$)/, (last) => (last === "0" ? "1" : "0"));
 }
 
 async function runItem({ fetch }: BatchState, item: Item, request: Request): Promise<void> {

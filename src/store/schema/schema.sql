@@ -903,6 +903,8 @@ create table batch_item (
 
 create index batch_item_pending on batch_item (batch_id, position) where status = 'pending';
 
+create index batch_item_counts on batch_item (batch_id, status, cost);
+
 -- Batches at providers, each with items of one batch and one model.
 -- Deleted: with its batch
 create table provider_batch (

@@ -9,6 +9,7 @@ import { MCP_DEFINITION_BYTES } from "../../../src/inference/request/tool-bounds
 import { createPromptLog } from "../../../src/prompt-log/prompt-log.ts";
 import { grantCredits, USD } from "../../inference/support/harness.ts";
 import { call, textAt, valueAt } from "../../spec/api-client.ts";
+import { eventually } from "../../support/eventually.ts";
 import { startMcpServer } from "../../support/fakes/mcp-server.ts";
 import { registerAccount } from "../../support/gateway.ts";
 import { callApi, type Json, modelOn, startHarness } from "../support/harness.ts";
@@ -58,11 +59,15 @@ const TOOL = { name: "tool", description: "A tool.", inputSchema: { type: "objec
 function serve(replies: {
   readonly list?: (params: Json) => Json;
   readonly call?: () => Response;
+  readonly session?: string;
 }) {
   mcp.override = async (request) => {
     if (request.method !== "POST") return new Response(null, { status: 405 });
     const { id, method, params = {} } = (await request.json()) as Message;
-    const reply = (result: Json): Response => Response.json({ jsonrpc: "2.0", id, result });
+    const { session } = replies;
+    const headers = session === undefined ? {} : { "mcp-session-id": session };
+    const reply = (result: Json): Response =>
+      Response.json({ jsonrpc: "2.0", id, result }, { headers });
     if (id === undefined || method === undefined) return new Response(null, { status: 202 });
     if (method === "initialize")
       return reply({
@@ -125,6 +130,25 @@ test("many short pages are read to the limit of tools", async () => {
   expect(status).toBe(200);
   expect(pages).toBe(4);
   expect(harness.upstreamRequests.at(-1)?.body["tools"]).toHaveLength(200);
+});
+
+test("definitions above the limit that the hold covers are a 400", async () => {
+  const description = "a".repeat(MCP_DEFINITION_BYTES);
+  serve({ list: () => ({ tools: [{ ...TOOL, description }] }) });
+  const sent = harness.upstreamRequests.length;
+  const { status, json } = await callApi(harness, "messages", messagesBody());
+  expect(status).toBe(400);
+  expect(valueAt(json, "error.message")).toContain(`at most ${MCP_DEFINITION_BYTES}`);
+  expect(harness.upstreamRequests.length).toBe(sent);
+});
+
+test("a session that a call began is ended with it", async () => {
+  serve({ session: "session-of-the-call" });
+  turns = [{ text: "Done." }];
+  await callApi(harness, "messages", messagesBody());
+  await eventually(() => mcp.requests.some(({ method }) => method === "DELETE"));
+  const ended = mcp.requests.find(({ method }) => method === "DELETE");
+  expect(ended?.headers.get("mcp-session-id")).toBe("session-of-the-call");
 });
 
 test("long lists are not kept in memory", () => {
