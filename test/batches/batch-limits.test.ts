@@ -126,11 +126,11 @@ for (const store of STORE_KINDS) {
         postBatch(gateway, owner, body),
         postBatch(gateway, owner, body),
       ]);
-      expect(replies.map(({ status }) => status).toSorted()).toEqual([200, 409]);
+      expect(new Set(replies.map(({ status }) => status))).toEqual(new Set([200, 409]));
       const { batches, items } = await stored(owner);
       expect([batches, items]).toEqual([2, 201]);
       // Discarding is for what was not started.
-      const [started] = replies.filter(({ status }) => status === 200);
+      const started = replies.find(({ status }) => status === 200);
       await db.write((tx) => discardBatch(tx, String(started?.json["id"])));
       expect(await stored(owner)).toMatchObject({ batches, items });
       await waitForEnd(gateway, owner, started?.json["id"]);

@@ -255,9 +255,7 @@ function inlineLines(form: Form, body: JsonObject, google: JsonObject): unknown 
 }
 
 async function run(state: BatchState, batch: Batch, request: Request): Promise<void> {
-  const { fail, expire_after: runMax, drop_results: dropped = 0 } = state.faults;
-  const { repeat_results: more = 0, replace_replies: replies = [] } = state.faults;
-  const { foreign_ids: isForeign = false } = state.faults;
+  const { fail, expire_after: runMax, replace_replies: replies = [] } = state.faults;
   if (fail !== undefined) {
     batch.failure = { code: fail.code, line: fail.line ?? null };
     batch.isEnded = true;
@@ -270,10 +268,7 @@ async function run(state: BatchState, batch: Batch, request: Request): Promise<v
     else await runItem(state, item, request);
     item.result = replies[index] ?? item.result;
   }
-  const kept = batch.items
-    .slice(0, batch.items.length - dropped)
-    .map((item) => (isForeign ? { ...item, customId: foreignId(item.customId) } : item))
-    .flatMap((item) => Array.from({ length: 1 + more }, () => item));
+  const kept = withResults(batch.items, state.faults);
   const results = { id: "", text: jsonl(kept.map(anthropicLine)), createdAt: 0 };
   if (batch.form === "anthropic") state.files.set(`results-${batch.id}`, results);
   else if (batch.form === "gemini")
@@ -286,6 +281,18 @@ async function run(state: BatchState, batch: Batch, request: Request): Promise<v
     batch.errorFileId = fileOf(state, errors.map(errorLine));
   }
   batch.isEnded = true;
+}
+
+/** The items that have results, as often as they have one. */
+function withResults(
+  items: readonly Item[],
+  { drop_results: dropped = 0, repeat_results: more = 0, foreign_ids: isForeign }: BatchFaults,
+): readonly Item[] {
+  return items.slice(0, items.length - dropped).flatMap((item) => {
+    const customId = isForeign === true ? foreignId(item.customId) : item.customId;
+    const result = { ...item, customId };
+    return Array.from({ length: 1 + more }, () => result);
+  });
 }
 
 /** Of the same length, and with the same positions. */
