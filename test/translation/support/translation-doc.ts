@@ -195,15 +195,16 @@ export function renderTranslationDoc(outcomes: readonly FeatureOutcome[]): strin
 
 /** The table that would make the page of the others too long. */
 export function renderGeminiDoc(outcomes: readonly FeatureOutcome[]): string {
-  return [GEMINI_INTRODUCTION, renderSection("gemini", outcomes)].join("\n");
+  const section = renderSection("gemini", outcomes).replace(/^## .*\n\n/, "");
+  return `${GEMINI_INTRODUCTION}\n${section.replaceAll("### ", "## ")}`;
 }
 
-const GEMINI_LINK = `## From generateContent
+const GEMINI_LINK = `## From Google's API
 
-See [From Google's generateContent](translation-gemini.md).
+See [Translation from Google's API](translation-gemini.md).
 `;
 
-const GEMINI_INTRODUCTION = `# From Google's generateContent
+const GEMINI_INTRODUCTION = `# Translation from Google's API
 
 How each feature of a request over [Google's generateContent](guides/google-genai.md) is translated to each wire format. The cells are those of
 [Translation](translation.md), which has the hints, the rules, the finish reasons and what is refused.
