@@ -53,6 +53,8 @@ const LONG_FILES: readonly string[] = [
   "fuzz/money/money",
   "browser/tasks",
   "batches/killed-batches",
+  "batches/lost-batches",
+  "batches/provider-batches",
   "translation/recordings/recordings",
   "translation/replay/replay",
   "claims/claim-browser",
