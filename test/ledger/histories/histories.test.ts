@@ -13,7 +13,7 @@ import { emptyStatistics } from "./run-statistics.ts";
 const HISTORIES_PER_RUN = 20;
 /** The number of histories. */
 const SQLITE = Number(
-  process.env["POSTERN_HISTORIES"] ?? (process.env["POSTERN_FULL"] === "1" ? 7_000 : 3_500),
+  process.env["POSTERN_HISTORIES"] ?? (process.env["POSTERN_FULL"] === "1" ? 7_000 : 1_750),
 );
 /** Fixed histories in which every counted kind of event happens, whatever the seed of the test run. */
 const VARIED_PLANS = fc.sample(runPlans(HISTORIES_PER_RUN), { seed: 1, numRuns: 4 });
