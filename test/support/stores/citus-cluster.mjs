@@ -37,7 +37,7 @@ const settings = [
   "citus.node_conninfo=sslmode=disable",
   // Recovers transactions of two phases soon after a crash; a minute by default.
   "citus.recover_2pc_interval=1s",
-  "log_min_messages=fatal",
+  "log_min_messages=panic",
   `unix_socket_directories=${folder}`,
 ];
 const [coordinator, ...workers] = ports;

@@ -6,6 +6,8 @@ import path from "node:path";
 import { createInterface } from "node:readline";
 import { startServer, waitUntilListening } from "./postgres-programs.mjs";
 
+const POLL_MS = 10;
+
 /** One entry a server in `data`, `ports` and `settings`. `onReady` runs when all of them listen. */
 export async function obeyCommands({ folder, data, ports, settings }, onReady) {
   const servers = data.map(() => undefined);
@@ -16,8 +18,7 @@ export async function obeyCommands({ folder, data, ports, settings }, onReady) {
     },
     // All processes at once, as when the machine fails: the server's own could still send what it has written.
     kill: async (index) => {
-      signalAll(servers[index], "SIGKILL");
-      await exited(servers[index]);
+      await killAll(servers[index]);
       rmSync(path.join(data[index], "postmaster.pid"), { force: true });
     },
     restart: async (index) => {
@@ -45,6 +46,25 @@ export async function obeyCommands({ folder, data, ports, settings }, onReady) {
 function exited(server) {
   if (server.exitCode !== null || server.signalCode !== null) return Promise.resolve();
   return new Promise((resolve) => server.once("exit", resolve));
+}
+
+/** A server does not start while a process of the one before it has its shared memory. */
+async function killAll(server) {
+  const { pid } = server;
+  // A stopped server starts no more processes.
+  process.kill(pid, "SIGSTOP");
+  const children = childrenOf(pid);
+  signalAll(server, "SIGKILL");
+  await exited(server);
+  while (children.some(isRunning)) await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+}
+
+function isRunning(pid) {
+  try {
+    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
+  } catch {
+    return false;
+  }
 }
 
 function signalAll({ pid }, signal) {
