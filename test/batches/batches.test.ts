@@ -269,6 +269,7 @@ for (const store of STORE_KINDS) {
       expect((await call(gateway, owner, `POST /v1/batches/${id}/cancel`)).status).toBe(200);
       const ended = await waitForEnd(gateway, owner, id);
       expect(ended["status"]).toBe("cancelled");
+      expect(Number((ended["request_counts"] as Json)["completed"])).toBeGreaterThan(0);
       const lines = await resultsOf(ended, owner);
       expect(lines[0]).toMatchObject({ custom_id: "fast", response: { status_code: 200 } });
       expect(lines.at(-1)).toMatchObject({ response: null, error: { code: "batch_cancelled" } });

@@ -178,6 +178,74 @@ const BATCHES: readonly Mutation[] = [
   ),
 ];
 
+const HOSTILE: readonly Mutation[] = [
+  ...of(
+    "src/batches/batch-runner.ts",
+    ["batches/batches"],
+    [
+      [
+        "a key that may make no calls runs the items of its batch",
+        '    requireScope({ scope: "models:write" }, caller);\n',
+        "",
+      ],
+    ],
+  ),
+  ...of(
+    "src/batches/item-ends.ts",
+    ["batches/batches"],
+    [
+      [
+        "the hold of a batch shrinks twice for an item",
+        "if (await endItem(tx, ended)) await shrinkBatchHold",
+        "if (!(await endItem(tx, ended)) || true) await shrinkBatchHold",
+      ],
+    ],
+  ),
+  ...of(
+    "src/batches/at-provider/settle-results.ts",
+    ["batches/provider-batches"],
+    [
+      [
+        "a result of another batch of the provider is taken",
+        "  if (!customId.startsWith(prefix)) return undefined;\n",
+        "",
+      ],
+    ],
+  ),
+  ...of(
+    "src/batches/batches-routes.ts",
+    ["batches/batch-limits"],
+    [["a refused batch stays in the store", "    undo: batches.discard,\n", ""]],
+  ),
+  ...of(
+    "src/inference/lifecycle/open-mcp-servers.ts",
+    ["translation/tools/hostile-mcp-servers"],
+    [
+      [
+        "free calls flood the servers of others",
+        "  if (waitMs > 0) throw tooManyListsFault(waitMs);\n",
+        "",
+      ],
+      [
+        "a barred key reaches a connector",
+        "  if (allowed !== undefined && hasUnreadServers(request, found)) throw unreadFault(allowed);\n",
+        "",
+      ],
+    ],
+  ),
+  ...of(
+    "src/inference/remote-mcp/mcp-client.ts",
+    ["translation/tools/hostile-mcp-servers"],
+    [
+      [
+        "a list of tools has no end",
+        '    if (length > LIST_MAX_LENGTH) throw new Error("the list of tools is too long");\n',
+        "",
+      ],
+    ],
+  ),
+];
+
 const LEDGER: readonly Mutation[] = [
   ...of(
     "src/ledger/commit/batch.ts",
@@ -2055,6 +2123,7 @@ const PROMPT_LOG: readonly Mutation[] = [
 export const MUTATIONS: readonly Mutation[] = [
   ...MEDIA,
   ...BATCHES,
+  ...HOSTILE,
   ...LEDGER,
   ...SETTLEMENTS,
   ...GATEWAY_TOOLS,
