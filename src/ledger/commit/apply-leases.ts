@@ -94,8 +94,9 @@ export function applyReturnLease(
 
 function changeLease(lease: OpenHold, rows: LockedRows, writes: RowWrites): void {
   const before = rows.holds.get(lease.id);
-  if (before !== undefined && !writes.leasesBefore.has(lease.id))
-    writes.leasesBefore.set(lease.id, before);
+  // What the same batch has raised is not what the row has.
+  const isStored = !writes.leasesBefore.has(lease.id) && !writes.raisedHolds.has(lease.id);
+  if (before !== undefined && isStored) writes.leasesBefore.set(lease.id, before);
   rows.holds.set(lease.id, lease);
   // A lease of the same batch.
   const placed = writes.newHolds.get(lease.id);
