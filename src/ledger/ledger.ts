@@ -22,7 +22,12 @@ import {
   type LedgerOutcome,
   type WriteRecords,
 } from "./commit/batch.ts";
-import { createGroupCommit, type Deferral, type GroupCommit } from "./commit/group-commit.ts";
+import {
+  createGroupCommit,
+  type Deferral,
+  type GroupCommit,
+  sleep,
+} from "./commit/group-commit.ts";
 import type { BufferedDb } from "./commit/hold-buffer.ts";
 import type { CreditLeases } from "./credit-leases.ts";
 import type {
@@ -110,6 +115,7 @@ export function createLedger<UsageRecord>({
       compensationFor: (operation) =>
         holdBuffer === undefined ? compensationFor(operation) : undefined,
       lockKeyOf: accountOf,
+      pauseAfterCommit: holdBuffer === undefined ? sleep : undefined,
       deferral: deferral && deferralOf(deferral, ownHolds, deferred),
     });
   const group =

@@ -16,6 +16,9 @@ const QUEUE_MAX = 20_000;
 const GATHER_TICKS_MAX = 3;
 /** In a busy process one tick brings enough operations for a batch, and another one would delay all of them. */
 const GATHER_MAX_MS = 2;
+/** After a commit of so many operations, the next one waits for more of them, as long as that commit took. */
+const SHARED_MIN = 4;
+const GATHER_PAUSE_MAX_MS = 10;
 const ATTEMPTS_MAX = 3;
 const PAUSE_MS = 50;
 const PAUSE_DOUBLINGS_MAX = 4;
@@ -93,6 +96,8 @@ export interface GroupCommitOptions<Operation, Outcome> {
   readonly lockKeyOf?: (operation: Operation) => string;
   /** For tests. */
   readonly monotonicNow?: () => number;
+  /** After a commit of several operations, for as long as it took. Not with SQLite, where a commit occupies this process. */
+  readonly pauseAfterCommit?: ((ms: number) => Promise<void>) | undefined;
 }
 
 const DEFAULTS = {
@@ -100,6 +105,7 @@ const DEFAULTS = {
   compensationFor: () => undefined,
   lockKeyOf: () => "",
   monotonicNow: () => performance.now(),
+  pauseAfterCommit: undefined,
 };
 
 /** `commit` must be idempotent: it may get an operation again whose first commit had no reply. */
@@ -108,7 +114,8 @@ export function createGroupCommit<Operation, Outcome>(
   pauseMs = PAUSE_MS,
   options: GroupCommitOptions<Operation, Outcome> = {},
 ): GroupCommit<Operation, Outcome> {
-  const { compensationFor, deferral, lockKeyOf, monotonicNow } = { ...DEFAULTS, ...options };
+  const all = { ...DEFAULTS, ...options };
+  const { compensationFor, deferral, monotonicNow } = all;
   let queue: QueuedOperation<Operation, Outcome>[] = [];
   let running: Promise<void> | undefined;
   let unavailableFault: Fault | undefined;
@@ -117,12 +124,9 @@ export function createGroupCommit<Operation, Outcome>(
     // Waits for the next tick, so that all requests of this one share a commit.
     running ??= nextTick().then(flushAll);
   };
-  const lockBackoff = createOperationBackoff<Operation, Outcome>(
-    { pauseMs, compensationFor, deferral, lockKeyOf },
-    (more) => {
-      if (queue.push(...more) > 0) run();
-    },
-  );
+  const lockBackoff = createOperationBackoff<Operation, Outcome>({ ...all, pauseMs }, (more) => {
+    if (queue.push(...more) > 0) run();
+  });
 
   // An unavailable store would fail every half of a batch, so the whole batch is retried. Owed work is retried for
   // longer, because rejecting it loses a charge.
@@ -157,7 +161,8 @@ export function createGroupCommit<Operation, Outcome>(
   const flushAll = async (): Promise<void> => {
     while (queue.length > 0) {
       await waitForArrivals(() => queue.length, monotonicNow);
-      await commitWithRetries(queue.splice(0, lockBackoff.batchLimit(queue, BATCH_MAX)));
+      const batch = queue.splice(0, lockBackoff.batchLimit(queue, BATCH_MAX));
+      await pauseAfter(() => commitWithRetries(batch), batch.length, all);
     }
     running = undefined;
   };
@@ -178,6 +183,21 @@ export function createGroupCommit<Operation, Outcome>(
       for (; lockBackoff.pending() > 0; await running) await lockBackoff.drained();
     },
   };
+}
+
+/** At most half of the time is commits: the slower they are, the more operations share one. */
+async function pauseAfter(
+  commit: () => Promise<void>,
+  operations: number,
+  {
+    monotonicNow: now,
+    pauseAfterCommit,
+  }: Required<Pick<GroupCommitOptions<unknown, unknown>, "monotonicNow" | "pauseAfterCommit">>,
+): Promise<void> {
+  const startedAt = now();
+  await commit();
+  const pauseMs = Math.min(now() - startedAt, GATHER_PAUSE_MAX_MS);
+  if (operations >= SHARED_MIN && pauseMs > 0) await pauseAfterCommit?.(pauseMs);
 }
 
 /** The returned function returns the sum of the times between its calls. */
@@ -251,7 +271,7 @@ function createOperationBackoff<Operation, Outcome>(
     compensationFor,
     deferral,
     lockKeyOf,
-  }: Required<Omit<GroupCommitOptions<Operation, Outcome>, "monotonicNow">> & {
+  }: Required<Omit<GroupCommitOptions<Operation, Outcome>, "monotonicNow" | "pauseAfterCommit">> & {
     readonly pauseMs: number;
   },
   enqueue: (more: readonly QueuedOperation<Operation, Outcome>[]) => void,
@@ -389,6 +409,6 @@ async function commitHalves<Operation, Outcome>(
   return commitBatch(second, context, { wasLocked });
 }
 
-function sleep(ms: number): Promise<void> {
+export function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }

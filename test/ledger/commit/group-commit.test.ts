@@ -91,6 +91,36 @@ describe("group commit", () => {
     expect(firstOfLong).toBeLessThan(4);
   });
 
+  test("after a commit of several operations the next one waits as long as it took, at most 10 ms", async () => {
+    const pausesAfter = async (
+      operations: number,
+      commitMs: number,
+    ): Promise<readonly number[]> => {
+      const pauses: number[] = [];
+      let now = 0;
+      const group = createGroupCommit<number, number>(
+        async (committed) => {
+          now += commitMs;
+          return committed;
+        },
+        1,
+        {
+          monotonicNow: () => now,
+          pauseAfterCommit: async (ms) => {
+            pauses.push(ms);
+            void group.submit(operations, "new");
+          },
+        },
+      );
+      await Promise.all(numbers(operations).map((one) => group.submit(one, "new")));
+      await group.idle();
+      return pauses;
+    };
+    expect(await pausesAfter(4, 8)).toEqual([8]);
+    expect(await pausesAfter(40, 300)).toEqual([10]);
+    expect(await pausesAfter(3, 8)).toEqual([]);
+  });
+
   test("an operation that cannot be written fails alone, and the others keep their order", async () => {
     const written: number[] = [];
     let commits = 0;
