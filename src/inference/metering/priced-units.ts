@@ -44,14 +44,15 @@ export function pricedUnits(
   { audioSecondsMin = 0 }: Pick<Provider, "audioSecondsMin">,
 ): UsageBounds["fees"] | undefined {
   const bounds: UsageBounds["fees"] = API_TRAITS[api].relayed?.unitsMax(json);
+  if (bounds === undefined) return undefined;
   const units =
-    bounds?.audio_second === undefined
+    bounds.audio_second === undefined
       ? bounds
       : { ...bounds, audio_second: Math.max(audioSecondsMin, bounds.audio_second) };
   const priced = FEE_METERS.filter(
-    (fee) => units?.[fee] !== undefined && cards.some(({ base }) => base[fee] !== undefined),
+    (fee) => units[fee] !== undefined && cards.some(({ base }) => base[fee] !== undefined),
   );
-  if (units === undefined || priced.length === 0) return undefined;
+  if (priced.length === 0) return undefined;
   return Object.fromEntries(priced.map((fee) => [fee, units[fee]]));
 }
 
