@@ -97,7 +97,10 @@ const FAULTS: Readonly<Record<string, Fault>> = {
   clock: ({ world }, gateway) => {
     gateway.clockOffsetMs = (world.random.next() - 0.5) * 2 * CLOCK_JUMP_MAX_MS;
   },
-  deleteProcess: ({ store }, { name }) => {
+  // Others release its holds at once, so it cannot repeat a charge that a promoted standby has lost.
+  deleteProcess: ({ store }, gateway) => {
+    gateway.interruptions += 1;
+    const { name } = gateway;
     const write = store
       .dbOf(OUTSIDE)
       .write((tx) => tx.run("delete from process where name = ?", [name]));
