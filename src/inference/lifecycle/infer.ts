@@ -130,7 +130,8 @@ async function runParsed(deps: InferDeps, parsed: ParsedCall): Promise<Response 
   const accepting = acceptOffer(deps.offers, input, request);
   const offer = accepting && (await accepting);
   const pricedAt = offer?.at ?? routed.pricedAt;
-  const priced = withinCeiling(priceAllowed({ ...routed, pricedAt }), ceiling, request.choices);
+  const pricing = offer === undefined ? routed : { ...routed, pricedAt };
+  const priced = withinCeiling(priceAllowed(pricing), ceiling, request.choices);
   const call: OpenCall = {
     input,
     request,

@@ -101,6 +101,13 @@ export function toolBounds(
   const tools = toolsOf(json).map((tool) =>
     kept.max_uses && isLimitedByUses(tool) ? tool : withoutLimits(tool),
   );
+  if (
+    tools.length === 0 &&
+    !hasSearchOption(json) &&
+    !hasMcpServers(json) &&
+    extraPasses(json) === 0
+  )
+    return NO_BOUNDS;
   return {
     fees: maxFees(tools, json, callsMax),
     toolTokens: tools.reduce((sum, tool) => sum + descriptionTokens(tool), 0),
@@ -267,6 +274,15 @@ function toolLimit(open: readonly JsonObject[], hasServers: boolean): "any" | "s
 }
 
 const NO_ADVISORS: readonly Advisor[] = [];
+
+const NO_BOUNDS: ToolBounds = {
+  fees: NO_FEES,
+  toolTokens: 0,
+  ...NO_READS,
+  hasMcp: false,
+  advisors: NO_ADVISORS,
+  containers: NO_CONTAINERS,
+};
 
 /** Another model that the provider may ask during the call. */
 interface Advisor {

@@ -70,9 +70,11 @@ export function chargeWholeReply(
 ): ChargedReply | Promise<ChargedReply> {
   const { plan, candidate } = call;
   const usage = plan.readUsage(json);
+  if (usage !== undefined && !isEmptyUsage(usage)) {
+    const { charge, cost } = chargeUsage(call, usage, endedAt, text.length);
+    return { usage, isUsageMissing: false, isEmpty: false, charge, cost };
+  }
   const charged = { usage, isUsageMissing: false, isEmpty: false };
-  if (usage !== undefined && !isEmptyUsage(usage))
-    return { ...charged, ...chargeUsage(call, usage, endedAt, text.length) };
   if (plan.isEmpty?.(json) === true) return { ...charged, ...NOTHING_BILLED, isEmpty: true };
   // Without usage, or without output in it, the reply itself is read.
   const { wire } = plan;

@@ -137,7 +137,8 @@ function meterWholeReply(
   const stored = isRepeatable ? toStoredReply(headers, text) : undefined;
   const body = input.batchItem === undefined ? undefined : text;
   const logged = logsPrompts(input) ? loggedText(headers, text) : undefined;
-  return { metered: { ...signed, stored, body, logged }, text, headers };
+  const isKept = stored !== undefined || body !== undefined || logged !== undefined;
+  return { metered: isKept ? { ...signed, stored, body, logged } : signed, text, headers };
 }
 
 function outcomeOf(isEmpty: boolean, { signal }: CallInput): Outcome {
