@@ -345,17 +345,27 @@ export async function findOldBatches(
 }
 
 /** Unfinished batches of an account, and what all of its batches store, also those that are not started. */
-export async function readBatchUse(
-  reader: Reader,
-  accountId: string,
-): Promise<{ readonly unfinished: number; readonly bytes: number }> {
+interface BatchUse {
+  readonly unfinished: number;
+  readonly bytes: number;
+  /** Without those of batches that are being created. */
+  readonly startedBytes: number;
+}
+
+export async function readBatchUse(reader: Reader, accountId: string): Promise<BatchUse> {
   const row = await reader.get(
     `select count(case when ended_at is null and status <> 'validating' then 1 end) as unfinished,
-       cast(coalesce(sum(bytes), 0) as bigint) as bytes from batch where account_id = ?`,
+       cast(coalesce(sum(bytes), 0) as bigint) as bytes,
+       cast(coalesce(sum(case when status <> 'validating' then bytes end), 0) as bigint) as started_bytes
+       from batch where account_id = ?`,
     [accountId],
   );
-  if (row === undefined) return { unfinished: 0, bytes: 0 };
-  return { unfinished: integer(row, "unfinished"), bytes: integer(row, "bytes") };
+  if (row === undefined) return { unfinished: 0, bytes: 0, startedBytes: 0 };
+  return {
+    unfinished: integer(row, "unfinished"),
+    bytes: integer(row, "bytes"),
+    startedBytes: integer(row, "started_bytes"),
+  };
 }
 
 function toBatch(row: Row): Batch {

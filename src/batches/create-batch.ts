@@ -128,10 +128,16 @@ export async function discard(db: Db, id: string): Promise<void> {
   await db.write((tx) => discardBatch(tx, id)).catch(() => {});
 }
 
-async function rejectOverQuota(reader: Reader, accountId: string): ReturnType<typeof readBatchUse> {
+async function rejectOverQuota(
+  reader: Reader,
+  accountId: string,
+  starting?: Pick<PreparedBatch, "bytes">,
+): ReturnType<typeof readBatchUse> {
   const use = await readBatchUse(reader, accountId);
   if (use.unfinished >= UNFINISHED_MAX) throw tooManyBatches();
-  if (use.bytes > ACCOUNT_BYTES_MAX) throw quotaFault();
+  // Of two batches that fit only one by one, the first to start is kept.
+  const bytes = starting === undefined ? use.bytes : use.startedBytes + starting.bytes;
+  if (bytes > ACCOUNT_BYTES_MAX) throw quotaFault();
   return use;
 }
 
@@ -305,7 +311,7 @@ export async function holdAndStart(
   const outcome = await holdBatch(tx, request);
   if (outcome.status === "refused") throw await refusedFault(tx, deps, batch, outcome);
   // The hold has locked the wallet, so other batches of the account start before or after this one.
-  await rejectOverQuota(tx, accountId);
+  await rejectOverQuota(tx, accountId, batch);
   if (batch.provider !== null) await takeBatchShares(tx, id);
   if (!(await startBatch(tx, batch, now))) throw new Error(`the batch ${id} was started before`);
 }
