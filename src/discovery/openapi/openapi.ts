@@ -114,9 +114,7 @@ function usedHeaders(routes: readonly Route[]): OpenApiDocument["components"]["h
 // Descriptions of the tags. A tag without one gets a generic sentence.
 const TAG_DESCRIPTIONS: Readonly<Record<string, string>> = {
   accounts: "Create an account without a human, and get its balance and budgets.",
-  models: "Call a model with the OpenAI or Anthropic API. List models and their prices.",
-  inference: "Call a model with the OpenAI or Anthropic API.",
-  "model calls": "Call a model with the OpenAI or Anthropic API.",
+  models: "Call a model with the OpenAI, Anthropic or Gemini API. List models and their prices.",
   keys: "Create, list, change and revoke API keys.",
   usage: "What each call used and what it cost.",
   billing: "Buy prepaid credits.",
@@ -126,6 +124,16 @@ const TAG_DESCRIPTIONS: Readonly<Record<string, string>> = {
   audit: "The changes of the account: time, actor, action and target.",
   batches: "Run many requests at low priority.",
   files: "The input and the output of batches.",
+  presets: "Stored settings of calls, which a request names as its model.",
+  guardrails:
+    "Checks of what calls send and get: secrets, personal data, topics and your own hooks.",
+  sinks: "Send the usage of calls to an OpenTelemetry endpoint or a bucket.",
+  "mcp servers": "MCP servers whose tools any model of the workspace can call.",
+  "device sign in":
+    "Get a key for a program on a device, which a person approves in a browser (RFC 8628).",
+  "app sign in": "Let people sign in to an app with their workspace.",
+  "mcp sign in": "OAuth for clients of the MCP server.",
+  "directory sync": "Create and remove members from a directory (SCIM 2.0).",
   webhooks: "Receive events as signed HTTP requests (Standard Webhooks).",
   agents: "The Model Context Protocol (MCP) server, for agents.",
   discovery: "Machine-readable descriptions of this service.",
