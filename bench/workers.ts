@@ -1,6 +1,7 @@
 // Benchmarks `postern serve --workers` on one PostgreSQL, with and without credit leases: JSON calls per second, the CPU time of a
-// call in the gateway and in PostgreSQL, the first token of streams one after the other, and, in a round of its own, the statements
-// of a commit. All processes share the machine. Run it with `node bin/bun.js bench/workers.ts [workers …]`.
+// call in the gateway, in PostgreSQL and in the simulated provider, the first token of streams one after the other, and, in a round
+// of its own, the statements of a commit. All processes share the machine: the provider does the same for each call, so its CPU time
+// tells what more processes than cores cost. Run it with `node bin/bun.js bench/workers.ts [workers …]`.
 
 import { readFileSync } from "node:fs";
 import { cpus } from "node:os";
@@ -11,7 +12,9 @@ import { cpuSecondsOf, fundedKey, type ServerProcess, startServer } from "./serv
 
 const SECONDS = Number(process.env["BENCH_SECONDS"] ?? 5);
 const ROUNDS = 3;
-const CONNECTIONS = 64;
+const CONNECTIONS = Number(process.env["BENCH_CONNECTIONS"] ?? 64);
+/** Of each worker. Until its code is compiled, a call takes more than twice as much CPU time. */
+const WARM_UP_CALLS = 20_000;
 const WORKERS = process.argv.length > 2 ? process.argv.slice(2).map(Number) : [1, 2];
 const STREAMS = 150;
 const REQUEST = {
@@ -27,6 +30,7 @@ interface Row {
   readonly load: LoadResult;
   readonly gatewayMicros: number;
   readonly postgresMicros: number;
+  readonly providerMicros: number;
   readonly callsPerCommit: number;
 }
 
@@ -38,19 +42,19 @@ const gateways: Gateway[] = [];
 // One after the other: the command that grants credit reads the environment of this process.
 for (const workers of WORKERS)
   for (const leases of ["off", "on"] as const) gateways.push(await startGateway(workers, leases));
-for (const gateway of gateways) await load(gateway, SECONDS);
+for (const gateway of gateways) await warmUp(gateway);
 for (let round = 0; round < ROUNDS; round++)
   for (const gateway of gateways) rows.push(await measure(gateway));
 console.log(
-  `${cpus().length} cores, Bun ${Bun.version}, medians of ${ROUNDS} rounds of ${SECONDS} s`,
+  `${cpus().length} cores, Bun ${Bun.version}, ${CONNECTIONS} connections, medians of ${ROUNDS} rounds of ${SECONDS} s`,
 );
 const statements = new Map<Gateway, string>();
 for (const gateway of gateways)
   statements.set(gateway, (await countStatements(gateway)).toFixed(1));
 console.log(
-  "\n| workers | leases | calls/s | p50 ms | p99 ms | gateway µs/call | PostgreSQL µs/call | calls per commit | statements per commit | first token ms | failures |",
+  "\n| workers | leases | calls/s | p50 ms | p99 ms | gateway µs/call | PostgreSQL µs/call | provider µs/call | calls per commit | statements per commit | first token ms | failures |",
 );
-console.log("|---|---|---|---|---|---|---|---|---|---|---|");
+console.log("|---|---|---|---|---|---|---|---|---|---|---|---|");
 for (const gateway of gateways)
   printRow(
     gateway,
@@ -90,6 +94,11 @@ async function eventuallyRuns(pid: number, workers: number): Promise<void> {
   await Bun.sleep(2_000);
 }
 
+async function warmUp(gateway: Gateway): Promise<void> {
+  for (let calls = 0; calls < WARM_UP_CALLS * gateway.workers;)
+    calls += (await load(gateway, SECONDS)).requests;
+}
+
 function load(gateway: Gateway, seconds: number): Promise<LoadResult> {
   return generateLoad({ ...requestOf(gateway), body: BODY, connections: CONNECTIONS, seconds });
 }
@@ -117,17 +126,21 @@ async function measure(gateway: Gateway): Promise<Row> {
   const before = {
     gateway: gateway.tree(),
     postgres: cpuOfOwnPostgres(),
+    provider: simulator.cpuSeconds(),
     commits: await commits(),
   };
   const result = await load(gateway, SECONDS);
-  const gatewayMicros = ((gateway.tree() - before.gateway) * 1e6) / result.requests;
-  const postgresMicros = ((cpuOfOwnPostgres() - before.postgres) * 1e6) / result.requests;
+  const perCall = (seconds: number): number => (seconds * 1e6) / result.requests;
+  const micros = {
+    gatewayMicros: perCall(gateway.tree() - before.gateway),
+    postgresMicros: perCall(cpuOfOwnPostgres() - before.postgres),
+    providerMicros: perCall(simulator.cpuSeconds() - before.provider),
+  };
   // PostgreSQL publishes its counters at most once a second.
   await Bun.sleep(1_500);
   const callsPerCommit = result.requests / ((await commits()) - before.commits);
   await admin.close();
   const firstTokenMs = await firstToken(gateway);
-  const micros = { gatewayMicros, postgresMicros };
   return { gateway, load: result, ...micros, callsPerCommit, firstTokenMs };
 }
 
@@ -167,6 +180,7 @@ function printRow(gateway: Gateway, measured: readonly Row[]): void {
     median((row) => row.load.p99Ms, 1),
     median((row) => row.gatewayMicros, 0),
     median((row) => row.postgresMicros, 0),
+    median((row) => row.providerMicros, 0),
     median((row) => row.callsPerCommit, 1),
     statements.get(gateway) ?? "",
     median((row) => row.firstTokenMs, 1),
