@@ -1,4 +1,4 @@
-// What a credit lease is, for those that only name one. Decision 0061.
+// What a credit lease is, for those that only name one. docs/decisions/0061-credit-leases.md has the rules.
 
 import type { Nano } from "../base/money/money.ts";
 import type { KeyRateLimit } from "./rate-limit-rules.ts";

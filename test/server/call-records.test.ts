@@ -1,4 +1,4 @@
-// What a settled call writes, and when its commit may be sent: see decision 0063.
+// What a settled call writes, and when its commit may be sent: see docs/decisions/0061-credit-leases.md.
 
 import { expect, test } from "bun:test";
 import type { SettledCall } from "../../src/inference/lifecycle/call.ts";
