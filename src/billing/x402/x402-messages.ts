@@ -1,5 +1,5 @@
 // The x402 protocol, version 2: requirements, payment payload and settlement response, and their headers. Only the scheme
-// `exact` with EIP-3009 transfers. docs/decisions/0022-agent-payments.md says why `@x402/core` is not used.
+// `exact` with EIP-3009 transfers. docs/decisions/0020-payments.md says why `@x402/core` is not used.
 
 import { z } from "zod";
 import { invalid } from "../../base/fault.ts";

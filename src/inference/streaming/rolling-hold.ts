@@ -1,5 +1,5 @@
 // The hold of a stream that grows while the provider generates. It always covers what the provider may have billed by now, and
-// some seconds more, so that closing the connection ends the bill within the hold. Decision 0036 has the bound.
+// some seconds more, so that closing the connection ends the bill within the hold. docs/decisions/0036-rolling-holds.md has the bound.
 
 import type { StreamMeter } from "@postern/wires";
 import { minNano, type Nano } from "../../base/money/money.ts";
