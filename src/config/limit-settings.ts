@@ -27,7 +27,6 @@ export const LIMIT_SETTINGS = settings({
   ],
 });
 
-// Settings of the starting credit of new accounts.
 /** A proof of this many bits takes minutes on one core. */
 const PROOF_OF_WORK_BITS_MAX = 28;
 

@@ -29,7 +29,7 @@ const TEXT_MAX = 500;
 
 export interface SsoConnection {
   readonly accountId: string;
-  /** Another one for each issuer and client. */
+  /** New for each issuer and client. */
   readonly id: string;
   readonly issuer: string;
   readonly clientId: string;
@@ -62,7 +62,7 @@ export const SSO_SECRETS: EncryptedColumn = {
   associatedData: (row) => secretBinding(text(row, "account_id"), text(row, "id")),
 };
 
-/** The issuer in the settings, or what is wrong with it. */
+/** The issuer without the path of its discovery document. Throws if it is not a public URL of one organization. */
 export function parseIssuer(typed: string, allowLoopback: boolean): string {
   const issuer = typed.trim().replace(/\/\.well-known\/openid-configuration$/, "");
   const endpoint = parseEndpoint(issuer, allowLoopback);
@@ -82,7 +82,7 @@ export interface ConnectionDeps {
   readonly allowLoopback: boolean;
 }
 
-/** Another issuer or client ends the sessions that the former one began. */
+/** A change of the issuer or client ends the sessions that began with the former one. */
 export async function saveConnection(
   tx: Tx,
   act: Act,
@@ -128,7 +128,7 @@ export async function saveConnection(
   await recordAuditEntry(tx, { ...act, action: "sso.changed", target: id, detail });
 }
 
-/** Ends the sessions that it began, and no longer requires it. Its people stay members, and cannot sign in. */
+/** Ends the sessions that began with this provider, and no longer requires it. Its people stay members, and cannot sign in. */
 export async function removeConnection(tx: Tx, act: Act): Promise<void> {
   const { accountId, now } = act;
   await authorize(tx, act, "sso.change");
@@ -141,7 +141,7 @@ export async function removeConnection(tx: Tx, act: Act): Promise<void> {
   await recordAuditEntry(tx, { ...act, action: "sso.removed", target: before.id, detail });
 }
 
-/** Without a verified domain or an issuer, only the owner could still open the workspace. */
+/** Refused without a verified domain and an issuer: only the owner could still open the workspace. */
 export async function requireSso(tx: Tx, act: Act, required: boolean): Promise<void> {
   const { accountId } = act;
   await authorize(tx, act, "sso.change");

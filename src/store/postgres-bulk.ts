@@ -98,8 +98,7 @@ export function columnParameters(columns: readonly Column[], rows: readonly Valu
   return columns.map((_, index) => columnText(rows, index));
 }
 
-// PostgreSQL's array literals: the parameters of bulk statements.
-/** One column of the rows. */
+/** One column of the rows as PostgreSQL's array literal, which is a parameter of the bulk statement. */
 function columnText(rows: readonly Values[], column: number): string {
   return arrayText(rows.map((row) => row[column] ?? null));
 }

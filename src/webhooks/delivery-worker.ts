@@ -62,10 +62,11 @@ export function createDeliveryWorker(deps: DeliveryWorkerDeps): DeliveryWorker {
   const abort = new AbortController();
   const busy = new Map<string, Promise<void>>();
   let leasing: Promise<void> = Promise.resolve();
+  let isStopping = false;
 
   const leaseBatch = async (): Promise<void> => {
     const limit = CONCURRENCY - busy.size;
-    if (stopping || limit <= 0 || !(await hasDue(db, now()))) return;
+    if (isStopping || limit <= 0 || !(await hasDue(db, now()))) return;
     const lease = newId("dlv", now());
     const leased = await db.write((tx) =>
       leaseDue(tx, { now: now(), limit, lease, busyWebhookIds: [...busy.keys()] }),
@@ -97,12 +98,11 @@ export function createDeliveryWorker(deps: DeliveryWorkerDeps): DeliveryWorker {
       await leasing.catch(() => {});
     }
   };
-  let stopping = false;
   return {
     tick,
     idle,
     stop: async () => {
-      stopping = true;
+      isStopping = true;
       const timer = setTimeout(() => abort.abort(), deps.drainMs ?? DRAIN_MS);
       await idle();
       clearTimeout(timer);
@@ -257,7 +257,6 @@ function isSuccess(status: number | null): boolean {
   return status !== null && status >= 200 && status < 300;
 }
 
-// Retry delays of failed deliveries.
 /** The delays after the first, second … failed attempt; after the last one the delivery has failed. */
 const RETRY_DELAYS_MS = [
   5 * SECOND_MS,

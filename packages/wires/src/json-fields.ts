@@ -1,5 +1,6 @@
 // Readers of untrusted JSON. The lenient ones are for providers' replies, where any field may be missing or of another
 // type; the strict ones are for callers' requests and throw an `InvalidRequest` that names the field.
+
 import { invalid } from "./invalid-request.ts";
 
 export type JsonObject = Readonly<Record<string, unknown>>;

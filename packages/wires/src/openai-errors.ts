@@ -1,5 +1,6 @@
-import type { ResponseError } from "openai/resources/responses/responses";
 // Reads the errors of OpenAI's two APIs, from OpenAI and from compatible servers.
+
+import type { ResponseError } from "openai/resources/responses/responses";
 import {
   type CanonicalError,
   type ErrorCode,

@@ -1,3 +1,5 @@
+// Content that Chat Completions and Responses have in the same form: media, cache breakpoints, log probabilities.
+
 import { addHintLoss, addLoss, addToleratedLoss, type Loss } from "./canonical/canonical-losses.ts";
 import type {
   CacheBreakpoint,
@@ -9,7 +11,6 @@ import type {
 } from "./canonical/canonical-parts.ts";
 import { COMMON_IMAGE_TYPES, isUncommonImageType } from "./canonical/media-sources.ts";
 import type { Abilities, Target } from "./canonical/wire-interfaces.ts";
-// Content that Chat Completions and Responses have in the same form: media, cache breakpoints, log probabilities.
 import { invalid } from "./invalid-request.ts";
 import {
   arrayIn,

@@ -1,8 +1,9 @@
+// Settings of a web search that several wires have in the same form.
+
 import type { Loss } from "./canonical/canonical-losses.ts";
 import type { WireName } from "./canonical/canonical-parts.ts";
 import type { SearchLocation, WebSearch } from "./canonical/tools/canonical-web-search.ts";
 import type { Setting } from "./canonical/tools/server-tool.ts";
-// Settings of a web search that several wires have in the same form.
 import {
   type JsonObject,
   mustBeName,

@@ -1,9 +1,10 @@
+// Puts tools that a provider runs into a request, and takes them out. Several wires have their settings in the same form.
+
 import { addHintLoss, addLoss, type Loss, takeNativeFields } from "./canonical/canonical-losses.ts";
 import type { WireName } from "./canonical/canonical-parts.ts";
 import type { CanonicalRequest, NativeTool, Tool } from "./canonical/canonical-request.ts";
 import { isNativeHint } from "./canonical/native-hints.ts";
 import type { Setting } from "./canonical/tools/server-tool.ts";
-// Puts tools that a provider runs into a request, and takes them out. Several wires have their settings in the same form.
 import type { JsonObject } from "./json-fields.ts";
 
 const NO_EQUIVALENT = "The tool of this model's provider has no equivalent.";

@@ -1,4 +1,5 @@
 // Shared functions of the stream writers of the three APIs.
+
 import type { CanonicalEvent } from "./canonical/canonical-events.ts";
 import { addLoss, type Loss } from "./canonical/canonical-losses.ts";
 import type { WireStreamWriter } from "./canonical/wire-interfaces.ts";

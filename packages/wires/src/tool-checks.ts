@@ -1,3 +1,5 @@
+// Checks of a request's tools that several wires share.
+
 import {
   addFieldLoss,
   addHintLoss,
@@ -16,7 +18,6 @@ import type {
 import { CLAUDE_SCHEMA, reduceSchema } from "./canonical/reduced-schema.ts";
 import { isStrictCompatible, outputToolChoice } from "./canonical/structured-output.ts";
 import type { SchemaEmulation, Target } from "./canonical/wire-interfaces.ts";
-// Checks of a request's tools that several wires share.
 import { type JsonObject, parseObject } from "./json-fields.ts";
 
 const CUSTOM_TOOL_REASON = "This provider does not support custom tools with free-form input.";

@@ -1,3 +1,5 @@
+// Helpers of the wire tests: contexts, and reading, writing and validating streams.
+
 import type { CanonicalEvent } from "../src/canonical/canonical-events.ts";
 import type { CanonicalReply } from "../src/canonical/canonical-reply.ts";
 import type { CanonicalRequest } from "../src/canonical/canonical-request.ts";
@@ -10,7 +12,6 @@ import type {
   WireEvent,
   WireStreamReader,
 } from "../src/canonical/wire-interfaces.ts";
-// Helpers of the wire tests: contexts, and reading, writing and validating streams.
 import { createSseParser, readSse, type SseEvent } from "../src/frames/sse.ts";
 import { usageOf } from "../src/usage/provider-usage.ts";
 

@@ -1,4 +1,5 @@
 // Validates a written stream: returns its violations of the API's event order.
+
 import {
   arrayIn,
   isObject,

@@ -1,4 +1,5 @@
 // Validates the events of one item: its start, deltas, full content and end.
+
 import { isDeepStrictEqual } from "node:util";
 import { arrayIn, type JsonObject, objectIn, stringIn } from "../../../src/base/json.ts";
 

@@ -234,8 +234,12 @@ async function startClaim(
   print(`The page must show the code ${stringIn(attempt["user_code"]) ?? ""}`);
 }
 
-// Solves the proof of work that a gateway may ask for before it creates an account.
-/** Appends a number to the challenge, such that the SHA-256 begins with as many zero bits as the challenge's first part says. */
+const HASH_BITS = 256;
+
+/**
+ * Solves the proof of work that a gateway may ask for before it creates an account: appends a number to the challenge, such that
+ * the SHA-256 begins with as many zero bits as the challenge's first part says.
+ */
 export function solveProof(challenge: string): string {
   const bits = Number(challenge.split(".", 1)[0]);
   for (let number = 0; ; number++) {
@@ -244,8 +248,6 @@ export function solveProof(challenge: string): string {
     if (BigInt(`0x${hash}`) >> BigInt(HASH_BITS - bits) === 0n) return proof;
   }
 }
-
-const HASH_BITS = 256;
 
 /** The challenge of a `403 proof_of_work_required`. */
 export function challengeIn(error: unknown): string | undefined {

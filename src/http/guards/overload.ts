@@ -1,30 +1,35 @@
-// Refuses model calls, before their bodies are read, while more arrive than this process can serve. A turn of the event loop
-// admits what has arrived. If that takes too long, calls are queued: each turn then admits calls from the queue for a short
-// time, fairly by account. A fixed number of callers that wait for their replies only makes the queue as long as their number,
-// however slow the process is. Under overload it grows without end: then calls that would wait long are refused on arrival.
+// Refuses model calls, before their bodies are read, while more arrive than this process can serve.
+//
+// Normally a call is admitted when it arrives. If a turn of the event loop takes too long, further calls are queued, and each turn
+// admits some of them, fairly by account. A fixed number of clients that each wait for a reply cannot make the queue longer than
+// their number, so a long queue alone is no overload. A queue that keeps growing is: then calls that would wait long are refused
+// on arrival.
 
 import { Fault } from "../../base/fault.ts";
 
-/** A turn that admits calls for longer begins to queue them. */
+/** If calls of one turn have been admitted for this long, the next ones are queued. */
 const TURN_MAX_MS = 20;
-/** With fewer admitted calls, a long turn has another reason, such as one large request. */
-const SERVED_MIN = 50;
-/** How long a turn admits calls from the queue, in CPU time. A call takes several turns, so its time is a multiple of this. */
+/** With fewer calls in progress, a long turn has another reason, such as one large request. */
+const OPEN_CALLS_MIN = 50;
+/** CPU time for which a turn admits calls from the queue. A call takes several turns, so it takes a multiple of this. */
 const QUEUE_TURN_MS = 5;
-/** The share of a turn for admissions, if other work, such as a commit on a slow disk, makes the turn long. */
+/** If other work makes a turn long, such as a commit on a slow disk, this share of it admits calls, up to the maximum below. */
 const QUEUE_TURN_SHARE = 0.25;
 const QUEUE_TURN_MAX_MS = 25;
-/** How long a call may be expected to wait when it arrives. */
+/** A call whose expected wait is longer is refused when it arrives; the second limit is for overload. */
 const WAIT_MAX_MS = 5_000;
 const OVERLOAD_WAIT_MAX_MS = 50;
-/** Calls that were queued before the overload was found, or before those of more accounts, wait longer than expected. */
+/**
+ * Under overload, queued calls older than this are refused: they were queued before the overload was detected, or calls of other
+ * accounts came first.
+ */
 const OVERLOAD_AGE_MAX_MS = 100;
-/** Overload: in so many windows, one after another, so many more calls arrived than were admitted. It ends when no call was refused for some time. */
+/** Overload begins when, in this many consecutive windows, arrivals exceed admissions by this ratio. It ends this long after the last refusal. */
 const GROWTH_WINDOW_MS = 40;
 const GROWTH_WINDOWS = 4;
 const GROWTH_RATIO = 1.25;
 const OVERLOAD_END_MS = 1_000;
-/** Of the last turn in the average time of a call. */
+/** The weight of the last turn in the moving average of a call's time. */
 const AVERAGE_WEIGHT = 0.2;
 
 /** One for all calls, because an error with its stack costs more than the rest of a refusal. */
@@ -68,18 +73,18 @@ export function createOverloadGuard(deps: OverloadDeps = EVENT_LOOP): OverloadGu
   const overload = createOverloadDetector();
   const turnMs = createTurnTimer(deps);
   /** Admitted calls whose response has not begun. */
-  let served = 0;
+  let openCalls = 0;
   let isQueueing = false;
   let admittedAt = 0;
   /** The time from one admission to the next while calls are queued. */
   let averageMs = 0;
 
-  const isTurnLong = (): boolean => turnMs() > TURN_MAX_MS && served >= SERVED_MIN;
+  const isTurnLong = (): boolean => turnMs() > TURN_MAX_MS && openCalls >= OPEN_CALLS_MIN;
   const waitMax = (time: number): number =>
     overload.isOn(time) ? OVERLOAD_WAIT_MAX_MS : WAIT_MAX_MS;
   const admitQueued = async (): Promise<void> => {
     const start = now();
-    overload.look(start);
+    overload.update(start);
     if (overload.isOn(start))
       for (const call of queue.takeOlder(start - OVERLOAD_AGE_MAX_MS)) call.refuse();
     const share = Math.min(QUEUE_TURN_MAX_MS, QUEUE_TURN_SHARE * (start - admittedAt));
@@ -113,7 +118,7 @@ export function createOverloadGuard(deps: OverloadDeps = EVENT_LOOP): OverloadGu
     }
     return new Promise((resolve, reject) => {
       const admit = (): void => {
-        served += 1;
+        openCalls += 1;
         resolve();
       };
       queue.add(accountId, { queuedAt: time, admit, refuse: () => reject(CALL_REFUSED) });
@@ -123,13 +128,13 @@ export function createOverloadGuard(deps: OverloadDeps = EVENT_LOOP): OverloadGu
   return {
     admit: (accountId) => {
       if (isQueueing || isTurnLong()) return enqueue(accountId);
-      served += 1;
+      openCalls += 1;
       return undefined;
     },
     finish: () => {
-      served -= 1;
+      openCalls -= 1;
     },
-    isBusy: () => isQueueing || served >= SERVED_MIN,
+    isBusy: () => isQueueing || openCalls >= OPEN_CALLS_MIN,
   };
 }
 
@@ -154,7 +159,7 @@ interface OverloadDetector {
   readonly countArrived: () => void;
   readonly countAdmitted: (calls: number) => void;
   /** Ends a window when its time is over. */
-  readonly look: (time: number) => void;
+  readonly update: (time: number) => void;
   /** A call was refused. */
   readonly extend: (time: number) => void;
   readonly isOn: (time: number) => boolean;
@@ -185,7 +190,7 @@ function createOverloadDetector(): OverloadDetector {
     countAdmitted: (calls) => {
       admitted += calls;
     },
-    look: (time) => {
+    update: (time) => {
       if (time - windowStart < GROWTH_WINDOW_MS) return;
       windows = arrived > GROWTH_RATIO * admitted ? windows + 1 : 0;
       startWindow(time);

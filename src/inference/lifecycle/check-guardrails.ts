@@ -9,7 +9,10 @@ import { readForwardedHeaders } from "../request/forwarded-headers.ts";
 import type { UpstreamReply } from "../upstream/read-upstream-reply.ts";
 import type { CallInput } from "./call.ts";
 
-/** The input as it may be sent to a provider. Throws the fault of a guardrail that denies it. Not async: few workspaces have one. */
+/**
+ * The input with the texts that guardrails allow or rewrite. Throws the fault of a guardrail that denies it. Not async: calls of
+ * most workspaces have no guardrails and need no promise.
+ */
 export function checkInput(
   openGuards: OpenGuards,
   input: CallInput,
@@ -18,7 +21,7 @@ export function checkInput(
   return input.caller.guardrailsAt === undefined ? input : checkGuarded(openGuards, input, runCall);
 }
 
-/** Runs another call of the same caller, which it pays. */
+/** Runs another call that the same key pays, such as a check of topics. */
 type RunCall = (input: CallInput) => Promise<Response>;
 
 async function checkGuarded(
@@ -27,6 +30,7 @@ async function checkGuarded(
   runCall: RunCall | undefined,
 ): Promise<CallInput> {
   const { caller, requestId, api } = input;
+  // Each guardrail adds its checks, which the usage record lists.
   const checks: GuardrailCheck[] = [];
   const { accountId, keyId } = caller;
   const decide =
@@ -36,7 +40,7 @@ async function checkGuarded(
   const guards = await openGuards({ accountId, keyId, requestId, api, decide }, checks);
   const guarded = { ...input, guardrails: { checks, output: guards.output } };
   const json = parseJson(input.text);
-  // What runs in the background was checked when it was created.
+  // The request of a background call was checked when the call was created.
   if (guards.input === undefined || input.statefulCall !== undefined || !isObject(json))
     return guarded;
   await checkJson(guards.input, json, "input");
@@ -46,8 +50,8 @@ async function checkGuarded(
 }
 
 /**
- * The workspace has asked for this call, so what the key may call and how fast does not apply to it. Its limits, session and data
- * policy do.
+ * Makes a decisions call for a guardrail. The workspace demands the call, so the key's models, endpoints and rates do not restrict
+ * it; its limits, session and data policy do.
  */
 async function decideFor(
   { caller, now, labels, session, signal }: CallInput,
@@ -69,7 +73,7 @@ async function decideFor(
     now,
     headers: new Headers(),
     forwardedHeaders: readForwardedHeaders(new Headers(), API_TRAITS.decisions.forwardsHeaders),
-    // The reply to a caller who has left may be stored, so it is checked, too.
+    // A reply can be stored after its caller has left, so its check goes on.
     signal: phase === "input" ? signal : new AbortController().signal,
     labels,
     session,
@@ -82,7 +86,7 @@ async function decideFor(
 export type WholeReply = UpstreamReply & { readonly kind: "whole" };
 
 export async function checkWholeReply(guard: Guard, reply: WholeReply): Promise<WholeReply> {
-  // The reply that the provider sent is metered if a guardrail denies it.
+  // A copy, because a denied reply is metered as the provider sent it.
   const json = structuredClone(reply.json);
   const isChanged = await checkJson(guard, json, "output");
   return isChanged ? { ...reply, json, text: JSON.stringify(json) } : reply;

@@ -169,8 +169,9 @@ function sumsByKey(
   return [...sums.values()];
 }
 
-// Files of archived usage records: one per UTC month, gzipped JSON lines in the form of the API.
-/** Each call appends a member to the gzip file; readers such as `zcat` return the members as one stream. */
+/**
+ * Writes one file per UTC month: gzipped JSON lines in the form of the API. Each call appends a member to the gzip file; readers such as `zcat` return the members as one stream.
+ */
 function appendToArchive(folder: string, records: readonly UsageRecord[]): void {
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   for (const [month, ofMonth] of Map.groupBy(records, monthOf)) {

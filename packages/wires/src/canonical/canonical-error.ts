@@ -1,4 +1,5 @@
 // Providers' errors in canonical form. The status decides unless a wire knows the provider's own code.
+
 import type { JsonObject } from "../json-fields.ts";
 
 /** What went wrong, independently of the provider. */

@@ -1,4 +1,5 @@
 // A streamed reply in canonical form.
+
 import type { JsonObject } from "../json-fields.ts";
 import type { CanonicalError } from "./canonical-error.ts";
 import type {

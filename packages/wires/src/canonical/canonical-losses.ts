@@ -1,4 +1,5 @@
 // Losses: what of a request the target's wire cannot express, each with the caller's field and the reason.
+
 import type { JsonObject } from "../json-fields.ts";
 import type { NativeFields, NativePart, Part, WireName } from "./canonical-parts.ts";
 import type { CanonicalRequest, NativeTool, RequestField, Turn } from "./canonical-request.ts";
@@ -16,7 +17,7 @@ import {
 export interface Loss {
   readonly path: string;
   readonly reason: string;
-  /** A field that only tunes the reply or labels the call (`hints.ts`); another wire of the provider may take it. */
+  /** A field that only tunes the reply or labels the call (`native-hints.ts`); another wire of the provider may take it. */
   readonly hint?: true | undefined;
   /** Dropped by a documented rule: listed to the caller, never an error. */
   readonly tolerated?: true | undefined;

@@ -1,4 +1,5 @@
 // Content of turns and replies in canonical form, independent of any wire. Absent and `undefined` mean the same.
+
 import type { JsonObject } from "../json-fields.ts";
 
 export const WIRE_NAMES = ["chat", "responses", "messages", "gemini", "converse"] as const;

@@ -1,4 +1,5 @@
 // A model's reply in canonical form.
+
 import type { JsonObject } from "../json-fields.ts";
 import type { Usage } from "../usage/usage-meters.ts";
 import type { Part } from "./canonical-parts.ts";

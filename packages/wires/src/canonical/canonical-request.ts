@@ -1,4 +1,5 @@
 // A request in canonical form: every inbound wire reads it, every outbound wire writes it.
+
 import type { JsonObject } from "../json-fields.ts";
 import type {
   CacheBreakpoint,

@@ -1,4 +1,5 @@
 // Validation that all inbound wires share. Each error is a 400 that names the caller's own field.
+
 import { invalid } from "../invalid-request.ts";
 import { isObject, type JsonObject } from "../json-fields.ts";
 import type { Part, ToolResultPart } from "./canonical-parts.ts";

@@ -1,4 +1,5 @@
 // Collects the events of a stream into the reply that they add up to.
+
 import type { CanonicalEvent, PartHead } from "./canonical-events.ts";
 import type { Part, TextPart } from "./canonical-parts.ts";
 import type { CanonicalReply, Choice, Finish, UsageReport } from "./canonical-reply.ts";

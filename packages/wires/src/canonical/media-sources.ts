@@ -1,4 +1,5 @@
 // Validates the images and files of a request: base64 of a known media type, or a URL that a provider can fetch.
+
 import { invalid } from "../invalid-request.ts";
 import type { Part, Source } from "./canonical-parts.ts";
 

@@ -1,4 +1,5 @@
 // For providers that require a conversation to start with a user message.
+
 import { addHintLoss, type Loss } from "./canonical-losses.ts";
 import type { Turn } from "./canonical-request.ts";
 

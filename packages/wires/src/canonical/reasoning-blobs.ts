@@ -1,4 +1,5 @@
 // Rules of reasoning that all wires share: effort levels, token budgets, and opaque blobs.
+
 import { addToleratedLoss, type Loss } from "./canonical-losses.ts";
 import { type ModelOrigin, type OpaqueBlob, WIRE_NAMES, type WireName } from "./canonical-parts.ts";
 import { type Effort, EFFORTS } from "./canonical-request.ts";

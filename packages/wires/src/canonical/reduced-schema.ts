@@ -1,5 +1,6 @@
 // JSON schemas for providers that take only a part of JSON Schema. A keyword that the provider rejects moves into the
 // description, where the model still reads it; what no description can replace makes the schema unusable.
+
 import { isObject, type JsonObject } from "../json-fields.ts";
 
 export interface SchemaRules {

@@ -1,5 +1,6 @@
 // JSON schema output for models that have no field for a schema: by a forced tool call whose input is the output, or, if a
 // call cannot be forced, by JSON mode with the schema in the instructions.
+
 import { isObject, type JsonObject } from "../json-fields.ts";
 import { addFieldLoss, addToleratedLoss, fieldPath, type Loss } from "./canonical-losses.ts";
 import type { CanonicalRequest, OutputFormat, ToolChoice } from "./canonical-request.ts";

@@ -1,4 +1,5 @@
 // The interfaces of a wire: the functions that read one API into the canonical form and write it from there.
+
 import { isObject, type JsonObject, parseObject } from "../json-fields.ts";
 import type { Usage } from "../usage/usage-meters.ts";
 import type { CanonicalError } from "./canonical-error.ts";

@@ -1,3 +1,5 @@
+// Web search on Chat Completions: an option of models that search, or OpenRouter's tool. Replies have only citations.
+
 import { addFieldLoss } from "../canonical/canonical-losses.ts";
 import type { CanonicalRequest } from "../canonical/canonical-request.ts";
 import type {
@@ -5,7 +7,6 @@ import type {
   SearchRequestForm,
   WebSearch,
 } from "../canonical/tools/canonical-web-search.ts";
-// Web search on Chat Completions: an option of models that search, or OpenRouter's tool. Replies have only citations.
 import { type JsonObject, optionalInteger, optionalObject, unknownFields } from "../json-fields.ts";
 import {
   otherSearchFields,

@@ -1,4 +1,5 @@
 // Amazon Bedrock's Converse and ConverseStream. Requests are signed in providers/, not here.
+
 import type { OutboundWire } from "../canonical/wire-interfaces.ts";
 import { readError } from "./reply/map-converse-error.ts";
 import { readReply } from "./reply/read-converse-reply.ts";

@@ -1,4 +1,5 @@
 // Gemini's code execution: a tool without settings; in the reply two parts, the code and its result.
+
 import type { NativePart } from "../canonical/canonical-parts.ts";
 import type {
   CodeReplyForm,

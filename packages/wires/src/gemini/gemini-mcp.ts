@@ -1,4 +1,5 @@
 // MCP servers in Google's API: a list among the tools. Its replies have no calls of them.
+
 import type { Loss } from "../canonical/canonical-losses.ts";
 import type { NativeTool } from "../canonical/canonical-request.ts";
 import type { McpRequestForm, McpServer } from "../canonical/tools/canonical-mcp.ts";

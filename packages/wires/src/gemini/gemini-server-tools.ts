@@ -1,8 +1,9 @@
+// Adds a tool that Google runs, if Gemini can combine it with the rest of the request.
+
 import { addFieldLoss, addLoss, type Loss } from "../canonical/canonical-losses.ts";
 import type { CanonicalRequest, NativeTool } from "../canonical/canonical-request.ts";
 import type { ServerToolDefinition } from "../canonical/tools/server-tool.ts";
 import type { Target } from "../canonical/wire-interfaces.ts";
-// Adds a tool that Google runs, if Gemini can combine it with the rest of the request.
 import { type JsonObject, objectIn } from "../json-fields.ts";
 import { otherToolFields, withoutTool, withTool } from "../server-tool-fields.ts";
 import { isGenerationThreeOrLater } from "./request/gemini-model-generation.ts";

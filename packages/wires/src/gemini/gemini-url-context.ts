@@ -1,4 +1,5 @@
 // Gemini's URL context: it fetches pages that the conversation names. The reply lists them, but has no calls.
+
 import type { NativePart } from "../canonical/canonical-parts.ts";
 import type { FetchCall, FetchRequestForm } from "../canonical/tools/canonical-web-fetch.ts";
 import { addSettingHintLoss, addSettingLoss } from "../server-tool-fields.ts";

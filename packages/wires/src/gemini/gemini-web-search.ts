@@ -1,9 +1,10 @@
+// Grounding with Google Search: a tool without settings, and metadata of the reply.
+
 import type {
   SearchReplyForm,
   SearchRequestForm,
   SearchSource,
 } from "../canonical/tools/canonical-web-search.ts";
-// Grounding with Google Search: a tool without settings, and metadata of the reply.
 import { arrayIn, isObject, objectIn, stringIn } from "../json-fields.ts";
 import { addSettingHintLoss, addSettingLoss } from "../server-tool-fields.ts";
 import { findServerTool, withServerTool } from "./gemini-server-tools.ts";

@@ -1,8 +1,9 @@
+// Anthropic's code execution: a tool in the request; in the reply a call, which is Python or a shell command, and its result.
+
 import type {
   CodeReplyForm,
   CodeRequestForm,
 } from "../canonical/tools/canonical-code-execution.ts";
-// Anthropic's code execution: a tool in the request; in the reply a call, which is Python or a shell command, and its result.
 import { arrayIn, objectIn, stringIn, unknownFields } from "../json-fields.ts";
 import {
   findNativeTool,

@@ -1,7 +1,8 @@
+// Anthropic's MCP connector: servers in a field of the request, a tool for each, and calls with results in the reply.
+
 import { addLoss, type Loss } from "../canonical/canonical-losses.ts";
 import type { CanonicalRequest, NativeTool } from "../canonical/canonical-request.ts";
 import type { McpReplyForm, McpRequestForm, McpServer } from "../canonical/tools/canonical-mcp.ts";
-// Anthropic's MCP connector: servers in a field of the request, a tool for each, and calls with results in the reply.
 import { invalid } from "../invalid-request.ts";
 import {
   arrayIn,

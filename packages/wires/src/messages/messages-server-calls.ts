@@ -1,5 +1,6 @@
-import type { NativePart } from "../canonical/canonical-parts.ts";
 // Blocks of Anthropic's server tools: calls, and their results.
+
+import type { NativePart } from "../canonical/canonical-parts.ts";
 import type { JsonObject } from "../json-fields.ts";
 
 /** Id prefix of calls that another provider made. Anthropic could reject their results. */

@@ -1,3 +1,5 @@
+// Anthropic's fetching of pages that the conversation names.
+
 import type { NativePart } from "../canonical/canonical-parts.ts";
 import type {
   FetchCall,
@@ -5,7 +7,6 @@ import type {
   FetchRequestForm,
 } from "../canonical/tools/canonical-web-fetch.ts";
 import type { Setting } from "../canonical/tools/server-tool.ts";
-// Anthropic's fetching of pages that the conversation names.
 import {
   type JsonObject,
   objectIn,

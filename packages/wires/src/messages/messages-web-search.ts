@@ -1,9 +1,10 @@
+// Anthropic's web search: a tool in the request, a call and its result as two blocks in the reply.
+
 import type {
   SearchReplyForm,
   SearchRequestForm,
   SearchSource,
 } from "../canonical/tools/canonical-web-search.ts";
-// Anthropic's web search: a tool in the request, a call and its result as two blocks in the reply.
 import {
   arrayIn,
   isObject,

@@ -1,10 +1,11 @@
+// OpenAI's and xAI's code interpreter: a tool in the request, an item in the reply.
+
 import type { Loss } from "../canonical/canonical-losses.ts";
 import {
   type CodeReplyForm,
   type CodeRequestForm,
   FOREIGN_CONTAINER,
 } from "../canonical/tools/canonical-code-execution.ts";
-// OpenAI's and xAI's code interpreter: a tool in the request, an item in the reply.
 import {
   arrayIn,
   isObject,

@@ -1,3 +1,5 @@
+// MCP servers at OpenAI and xAI: a tool for each in the request; in the reply an item for each list of tools and each call.
+
 import type { Loss } from "../canonical/canonical-losses.ts";
 import type { NativePart } from "../canonical/canonical-parts.ts";
 import type { NativeTool } from "../canonical/canonical-request.ts";
@@ -7,7 +9,6 @@ import type {
   McpServer,
   McpTool,
 } from "../canonical/tools/canonical-mcp.ts";
-// MCP servers at OpenAI and xAI: a tool for each in the request; in the reply an item for each list of tools and each call.
 import {
   isObject,
   isSet,

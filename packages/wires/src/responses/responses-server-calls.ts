@@ -1,5 +1,6 @@
-import { isForeignContainer } from "../canonical/tools/canonical-code-execution.ts";
 // Items of OpenAI's server tools: calls with their results.
+
+import { isForeignContainer } from "../canonical/tools/canonical-code-execution.ts";
 import type { JsonObject } from "../json-fields.ts";
 
 const CALLS: ReadonlySet<unknown> = new Set([

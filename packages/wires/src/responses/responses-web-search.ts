@@ -1,3 +1,5 @@
+// OpenAI's and xAI's web search: a tool in the request, items in the reply.
+
 import type { CanonicalRequest, NativeTool } from "../canonical/canonical-request.ts";
 import type {
   SearchReplyForm,
@@ -5,7 +7,6 @@ import type {
   SearchSource,
   WebSearch,
 } from "../canonical/tools/canonical-web-search.ts";
-// OpenAI's and xAI's web search: a tool in the request, items in the reply.
 import {
   arrayIn,
   isObject,

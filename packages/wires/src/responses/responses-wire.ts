@@ -1,4 +1,5 @@
 // OpenAI's Responses API, and the Open Responses specification of compatible providers.
+
 import type { InboundWire, OutboundWire } from "../canonical/wire-interfaces.ts";
 import { readError } from "../openai-errors.ts";
 import { readReply } from "./reply/read-responses-reply.ts";

@@ -1,4 +1,5 @@
 // Random requests, replies and streams that a wire can express without loss.
+
 import * as fc from "fast-check";
 import type { CanonicalEvent } from "../../src/canonical/canonical-events.ts";
 import type {

@@ -1,5 +1,6 @@
 // Reads every recording of these wires, whole and streamed: its text, calls, finish and usage, also after translation to
 // the other API. The expected values come from a second, simple reader.
+
 import { describe, expect, test } from "bun:test";
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";

@@ -1,4 +1,5 @@
 // Translation between Chat Completions and Messages: what is mapped, and what is a loss under which path.
+
 import { describe, expect, test } from "bun:test";
 import type { CanonicalReply } from "../../src/canonical/canonical-reply.ts";
 import { clampEffort, decodeBlob, encodeBlob } from "../../src/canonical/reasoning-blobs.ts";

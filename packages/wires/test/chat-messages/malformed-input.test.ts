@@ -1,4 +1,5 @@
 // Malformed input: a caller's body is read or rejected with a 400, a provider's reply is always read.
+
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import type { InboundWire, OutboundWire } from "../../src/canonical/wire-interfaces.ts";

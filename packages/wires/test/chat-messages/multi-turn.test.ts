@@ -1,5 +1,6 @@
 // Conversations between a caller of one API and a model on the other wire: the second request contains the first reply, and
 // the provider receives its own reasoning unchanged.
+
 import { describe, expect, test } from "bun:test";
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";

@@ -1,4 +1,5 @@
 // Writing to a wire and reading back is the identity on what the wire can express.
+
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import type { CanonicalReply } from "../../src/canonical/canonical-reply.ts";

@@ -1,4 +1,5 @@
 // Unusual streams of real servers, and what clients require of written streams.
+
 import { describe, expect, test } from "bun:test";
 import type { CanonicalEvent } from "../../src/canonical/canonical-events.ts";
 import { chatWire } from "../../src/chat/chat-wire.ts";

@@ -1,4 +1,5 @@
 // Reads recorded replies of Converse, streamed and not, and compares the result with a second, simpler reading.
+
 import { describe, expect, test } from "bun:test";
 import {
   eventsOf,

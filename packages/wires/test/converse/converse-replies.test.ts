@@ -1,4 +1,5 @@
 // Replies of Converse, streamed and not: random round trips, splits at every byte, and edge cases.
+
 import { describe, expect, test } from "bun:test";
 import { encodeEventFrame } from "@postern/simulator";
 import * as fc from "fast-check";

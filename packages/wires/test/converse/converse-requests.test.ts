@@ -1,4 +1,5 @@
 // Requests to Converse: random round trips, and one test per rule.
+
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import type { Part } from "../../src/canonical/canonical-parts.ts";

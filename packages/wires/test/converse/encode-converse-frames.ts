@@ -1,4 +1,5 @@
 // Encodes canonical streams as Converse frames, and replies as bodies, for round-trip tests.
+
 import { encodeEventFrame } from "@postern/simulator";
 import type { CanonicalEvent, PartHead } from "../../src/canonical/canonical-events.ts";
 import type { OpaqueBlob, Part } from "../../src/canonical/canonical-parts.ts";

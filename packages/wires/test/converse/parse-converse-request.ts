@@ -1,4 +1,5 @@
 // Parses a Converse request into the canonical form, for round-trip tests.
+
 import type { JsonObject } from "../../../../src/base/json.ts";
 import type { CacheBreakpoint, Part, ToolResultPart } from "../../src/canonical/canonical-parts.ts";
 import type {

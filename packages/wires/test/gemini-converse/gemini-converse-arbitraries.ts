@@ -1,4 +1,5 @@
 // Random requests and replies that Gemini and Converse can express without loss, and read contexts.
+
 import * as fc from "fast-check";
 import type {
   CacheBreakpoint,

@@ -1,5 +1,6 @@
 // Two turns over each API with Gemini and Converse. The second turn sends back what the first returned; only the same model
 // gets its reasoning and signatures back.
+
 import { describe, expect, test } from "bun:test";
 import type { Part } from "../../src/canonical/canonical-parts.ts";
 import type { CanonicalReply } from "../../src/canonical/canonical-reply.ts";

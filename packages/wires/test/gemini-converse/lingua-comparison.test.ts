@@ -1,5 +1,6 @@
 // The same request in several APIs: translates it to Gemini and Converse, and compares the result with the native request.
 // Every difference must be explained.
+
 import { expect, test } from "bun:test";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,5 @@
 // For any provider input, the readers return a valid reply or event stream and never throw.
+
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import type { OutboundWire } from "../../src/canonical/wire-interfaces.ts";

@@ -1,4 +1,5 @@
 // Encodes canonical streams as Gemini chunks, for round-trip tests.
+
 import type { CanonicalEvent, PartHead } from "../../src/canonical/canonical-events.ts";
 import type { UsageReport } from "../../src/canonical/canonical-reply.ts";
 import type { GeminiChunk, GeminiPart } from "./gemini-types.ts";

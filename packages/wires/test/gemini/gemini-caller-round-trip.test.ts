@@ -1,4 +1,5 @@
 // Writing to Gemini and reading back as a caller's request, or as a provider's reply, is the identity on what the API can express.
+
 import { expect, test } from "bun:test";
 import * as fc from "fast-check";
 import type { CanonicalEvent } from "../../src/canonical/canonical-events.ts";

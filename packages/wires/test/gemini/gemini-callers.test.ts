@@ -1,4 +1,5 @@
 // Callers' requests in Gemini's form: the names that Google takes, what its SDKs and Gemini CLI send back, and what is refused.
+
 import { describe, expect, test } from "bun:test";
 import { encodeBlob } from "../../src/canonical/reasoning-blobs.ts";
 import { geminiWire } from "../../src/gemini/gemini-wire.ts";

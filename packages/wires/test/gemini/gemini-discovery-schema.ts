@@ -1,4 +1,5 @@
 // Validates requests by the discovery document of Google's API.
+
 import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 

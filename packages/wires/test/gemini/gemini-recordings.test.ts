@@ -1,4 +1,5 @@
 // Reads recorded replies of Gemini, streamed and not, and compares the result with a second, simpler reading.
+
 import { describe, expect, test } from "bun:test";
 import { arrayIn } from "../../../../src/base/json.ts";
 import {

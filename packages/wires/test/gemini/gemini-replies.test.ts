@@ -1,4 +1,5 @@
 // Replies of Gemini, streamed and not: random round trips, splits at every byte, and edge cases.
+
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import type { CanonicalReply } from "../../src/canonical/canonical-reply.ts";

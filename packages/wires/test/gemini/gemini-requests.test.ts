@@ -1,4 +1,5 @@
 // Requests to Gemini: random round trips, validation by Google's schema, and one test per rule.
+
 import { describe, expect, test } from "bun:test";
 import {
   type Content,

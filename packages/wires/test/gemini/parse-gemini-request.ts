@@ -1,4 +1,5 @@
 // Parses a Gemini request into the canonical form, for round-trip tests.
+
 import type {
   FilePart,
   ImagePart,

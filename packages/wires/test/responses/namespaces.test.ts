@@ -1,5 +1,6 @@
 // Tools in namespaces, which only the Responses API has: on other wires they are functions with a flat name, and replies are
 // written with both names again.
+
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { isObject, type JsonObject } from "../../../../src/base/json.ts";

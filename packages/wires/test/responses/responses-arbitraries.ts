@@ -1,4 +1,5 @@
 // Random requests and replies that the Responses API can express without loss.
+
 import * as fc from "fast-check";
 import type { CanonicalEvent } from "../../src/canonical/canonical-events.ts";
 import type {

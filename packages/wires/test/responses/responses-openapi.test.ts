@@ -1,4 +1,5 @@
 // Validates Postern's output against OpenAI's OpenAPI description and the Open Responses specification.
+
 import { describe, expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";

@@ -1,5 +1,6 @@
 // Reads every recording of the Responses API, whole and streamed: its text, calls, finish and usage, also after rewriting.
 // The expected values come from a second, simple reader.
+
 import { describe, expect, test } from "bun:test";
 import OpenAI from "openai";
 import {

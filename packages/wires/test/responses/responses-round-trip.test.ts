@@ -1,4 +1,5 @@
 // Writing to Responses and reading back is the identity on what the API can express.
+
 import { expect, test } from "bun:test";
 import * as fc from "fast-check";
 import type { CanonicalReply } from "../../src/canonical/canonical-reply.ts";

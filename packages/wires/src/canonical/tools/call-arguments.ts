@@ -1,4 +1,5 @@
 // The arguments of tool calls as JSON text.
+
 import { isObject, optionalString } from "../../json-fields.ts";
 
 /** For a call without arguments, clients omit the field, or send an empty text or `null`. */

@@ -1,4 +1,5 @@
 // Code that the model writes and the provider runs in a container of its own, without the caller's files.
+
 import type {
   ServerToolDefinition,
   ServerToolReplyForm,

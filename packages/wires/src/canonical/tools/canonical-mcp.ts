@@ -1,4 +1,5 @@
 // MCP servers whose tools the provider calls while the model answers.
+
 import type { JsonObject } from "../../json-fields.ts";
 import type {
   ServerToolDefinition,

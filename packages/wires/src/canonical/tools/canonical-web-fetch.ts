@@ -1,4 +1,5 @@
 // The fetching of pages that the conversation names, and its calls in a reply, independent of any wire.
+
 import type { ServerToolDefinition, ServerToolRequestForm, Setting } from "./server-tool.ts";
 
 export interface WebFetch extends ServerToolDefinition {

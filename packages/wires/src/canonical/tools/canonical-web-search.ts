@@ -1,4 +1,5 @@
 // A web search that the provider runs, and its calls in a reply, independent of any wire.
+
 import type {
   ServerToolDefinition,
   ServerToolReplyForm,

@@ -1,4 +1,5 @@
 // Replaces URLs with the content of files that the gateway fetched, for a provider that takes no URLs.
+
 import type { Part, Source } from "../canonical-parts.ts";
 import type { CanonicalRequest } from "../canonical-request.ts";
 

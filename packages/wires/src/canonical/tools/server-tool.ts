@@ -1,4 +1,5 @@
 // A tool that providers of several APIs run, such as a web search, in the forms of each wire.
+
 import type { Loss } from "../canonical-losses.ts";
 import type { NativePart } from "../canonical-parts.ts";
 import type { CanonicalRequest } from "../canonical-request.ts";

@@ -1,5 +1,6 @@
 // Some servers give parallel calls of one tool the same index, so that their arguments arrive as one text of several JSON
 // objects. Each object becomes a call of its own.
+
 import type { CanonicalEvent, PartHead } from "../canonical-events.ts";
 import type { Part, ToolCallPart } from "../canonical-parts.ts";
 import type { CanonicalReply } from "../canonical-reply.ts";

@@ -1,3 +1,5 @@
+// Readers of the fields that a stream's deltas and a reply's messages share.
+
 import type {
   Citation,
   ImagePart,
@@ -6,7 +8,6 @@ import type {
   Part,
 } from "../../canonical/canonical-parts.ts";
 import type { ReplyReadContext } from "../../canonical/wire-interfaces.ts";
-// Readers of the fields that a stream's deltas and a reply's messages share.
 import { arrayIn, isObject, type JsonObject, objectIn, stringIn } from "../../json-fields.ts";
 import { readThinkingList } from "./read-chat-reasoning.ts";
 

@@ -1,6 +1,7 @@
+// Reasoning and annotations have the same format in a caller's history and in a provider's reply.
+
 import type { Citation, OpaqueBlob, ReasoningPart } from "../../canonical/canonical-parts.ts";
 import { decodeBlob } from "../../canonical/reasoning-blobs.ts";
-// Reasoning and annotations have the same format in a caller's history and in a provider's reply.
 import {
   arrayIn,
   isObject,

@@ -1,3 +1,5 @@
+// The state of one choice of a stream: its open parts, and the calls that argument deltas belong to.
+
 import type { CanonicalEvent, PartHead } from "../../canonical/canonical-events.ts";
 import type {
   Citation,
@@ -7,7 +9,6 @@ import type {
 } from "../../canonical/canonical-parts.ts";
 import { mintCallId } from "../../canonical/tools/call-ids.ts";
 import type { ReplyReadContext } from "../../canonical/wire-interfaces.ts";
-// The state of one choice of a stream: its open parts, and the calls that argument deltas belong to.
 import { isObject, type JsonObject, numberIn, objectIn, stringIn } from "../../json-fields.ts";
 import { callSignature, customCallOf, withOrigin } from "./read-chat-parts.ts";
 

@@ -1,5 +1,6 @@
-import type { WireEvent } from "../../canonical/wire-interfaces.ts";
 // Converts a frame of `application/vnd.amazon.eventstream` to a stream event.
+
+import type { WireEvent } from "../../canonical/wire-interfaces.ts";
 import type { EventFrame } from "../../frames/aws-event-stream.ts";
 
 const decoder = new TextDecoder();

@@ -1,6 +1,7 @@
+// Converse serves models of many vendors; parameters without a Converse field go in each vendor's own form.
+
 import type { Effort } from "../../canonical/canonical-request.ts";
 import type { Target } from "../../canonical/wire-interfaces.ts";
-// Converse serves models of many vendors; parameters without a Converse field go in each vendor's own form.
 import type { JsonObject } from "../../json-fields.ts";
 
 type ModelFamily = "claude" | "nova" | "mistral" | "other";

@@ -1,3 +1,5 @@
+// Writes a request's content blocks.
+
 import { addNativePartLoss, takeNativeFields } from "../../canonical/canonical-losses.ts";
 import type {
   Part,
@@ -7,7 +9,6 @@ import type {
 } from "../../canonical/canonical-parts.ts";
 import { addReasoningLoss, addSignatureLoss, canReplay } from "../../canonical/reasoning-blobs.ts";
 import type { CallIds } from "../../canonical/tools/call-ids.ts";
-// Writes a request's content blocks.
 import type { JsonObject } from "../../json-fields.ts";
 import { checkToolInput } from "../../tool-checks.ts";
 import { takesEarlierReasoning } from "./converse-model-family.ts";

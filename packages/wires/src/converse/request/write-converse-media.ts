@@ -1,8 +1,9 @@
+// Writes images, documents, audio and video, as bytes or as an S3 location.
+
 import type { Loss } from "../../canonical/canonical-losses.ts";
 import type { FilePart, ImagePart, MediaPart, Source } from "../../canonical/canonical-parts.ts";
 import { addSignatureLoss } from "../../canonical/reasoning-blobs.ts";
 import type { Target } from "../../canonical/wire-interfaces.ts";
-// Writes images, documents, audio and video, as bytes or as an S3 location.
 import type { JsonObject } from "../../json-fields.ts";
 import type { DocumentNames } from "./converse-document-names.ts";
 import { familyOf } from "./converse-model-family.ts";

@@ -1,3 +1,7 @@
+// Writes the reasoning settings of each model family. Claude takes an effort, or on older models a token budget that must
+// fit into the output limit. It cannot think when a tool call is required, or when it continues a turn that began without
+// thinking.
+
 import { addHintLoss, type Loss } from "../../canonical/canonical-losses.ts";
 import type { CanonicalRequest, Effort, Reasoning } from "../../canonical/canonical-request.ts";
 import {
@@ -8,9 +12,6 @@ import {
   effortToBudget,
 } from "../../canonical/reasoning-blobs.ts";
 import type { Target } from "../../canonical/wire-interfaces.ts";
-// Writes the reasoning settings of each model family. Claude takes an effort, or on older models a token budget that must
-// fit into the output limit. It cannot think when a tool call is required, or when it continues a turn that began without
-// thinking.
 import type { JsonObject } from "../../json-fields.ts";
 import { effortFieldOf, familyOf, reasoningControl } from "./converse-model-family.ts";
 

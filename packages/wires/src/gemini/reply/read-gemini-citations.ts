@@ -1,5 +1,6 @@
-import type { Citation } from "../../canonical/canonical-parts.ts";
 // Reads the sources of a text. Gemini's ranges are in UTF-8 bytes of the whole text; here they become UTF-16 positions.
+
+import type { Citation } from "../../canonical/canonical-parts.ts";
 import {
   arrayIn,
   isObject,

@@ -1,4 +1,5 @@
 // Vertex may stream a tool call's arguments as values at paths: `{jsonPath: "$.items[0].name", stringValue: "Ap"}`.
+
 import { arrayIn, isObject, type JsonObject, stringIn } from "../../json-fields.ts";
 
 type Node = Record<string, unknown> | unknown[];

@@ -1,3 +1,5 @@
+// Reads one candidate of a stream into canonical parts.
+
 import type { CanonicalEvent, PartHead } from "../../canonical/canonical-events.ts";
 import type {
   FilePart,
@@ -8,7 +10,6 @@ import type {
   TokenLogprob,
 } from "../../canonical/canonical-parts.ts";
 import type { ReplyReadContext } from "../../canonical/wire-interfaces.ts";
-// Reads one candidate of a stream into canonical parts.
 import { type JsonObject, objectIn, stringIn } from "../../json-fields.ts";
 import { SEARCH_QUERIES_FIELD } from "../gemini-web-search.ts";
 import { isGenerationThreeOrLater } from "../request/gemini-model-generation.ts";

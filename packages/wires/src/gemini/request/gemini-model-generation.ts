@@ -1,4 +1,5 @@
 // The features of a Gemini model by its generation, which its name contains, if the catalog does not list them.
+
 import type { Target } from "../../canonical/wire-interfaces.ts";
 
 const LATEST_GENERATION = 3;

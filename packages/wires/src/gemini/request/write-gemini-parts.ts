@@ -1,8 +1,9 @@
+// Writes the media parts of messages and tool results.
+
 import { addHintLoss, type Loss } from "../../canonical/canonical-losses.ts";
 import type { FilePart, ImagePart, MediaPart, Source } from "../../canonical/canonical-parts.ts";
 import type { CallIds } from "../../canonical/tools/call-ids.ts";
 import type { Target } from "../../canonical/wire-interfaces.ts";
-// Writes the media parts of messages and tool results.
 import type { JsonObject } from "../../json-fields.ts";
 import { isGenerationThreeOrLater } from "./gemini-model-generation.ts";
 

@@ -1,8 +1,9 @@
+// Writes the reasoning settings. Gemini 3 takes a level, Gemini 2.5 a token budget; not all models can turn reasoning off.
+
 import { addHintLoss, type Loss } from "../../canonical/canonical-losses.ts";
 import type { CanonicalRequest, Effort, Reasoning } from "../../canonical/canonical-request.ts";
 import { budgetToEffort, clampEffort, effortToBudget } from "../../canonical/reasoning-blobs.ts";
 import type { Target } from "../../canonical/wire-interfaces.ts";
-// Writes the reasoning settings. Gemini 3 takes a level, Gemini 2.5 a token budget; not all models can turn reasoning off.
 import type { JsonObject } from "../../json-fields.ts";
 import { reasoningControl } from "./gemini-model-generation.ts";
 

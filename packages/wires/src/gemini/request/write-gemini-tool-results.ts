@@ -1,7 +1,8 @@
+// Writes tool results. Gemini matches a result to its call by id, or on older models by order, and requires the tool's name.
+
 import { addLoss, addNativePartLoss, takeNativeFields } from "../../canonical/canonical-losses.ts";
 import type { ToolCallPart, ToolResultPart } from "../../canonical/canonical-parts.ts";
 import type { Turn } from "../../canonical/canonical-request.ts";
-// Writes tool results. Gemini matches a result to its call by id, or on older models by order, and requires the tool's name.
 import type { JsonObject } from "../../json-fields.ts";
 import { isGenerated } from "../reply/gemini-call-ids.ts";
 import { type TurnWriteContext, writeMedia } from "./write-gemini-parts.ts";

@@ -1,8 +1,9 @@
+// The state of a stream's content blocks.
+
 import type { CanonicalEvent, PartHead } from "../../canonical/canonical-events.ts";
 import type { NativePart, OpaqueBlob } from "../../canonical/canonical-parts.ts";
 import { mintCallId } from "../../canonical/tools/call-ids.ts";
 import type { ReplyReadContext } from "../../canonical/wire-interfaces.ts";
-// The state of a stream's content blocks.
 import {
   arrayIn,
   type JsonObject,

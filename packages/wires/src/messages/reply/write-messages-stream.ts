@@ -1,10 +1,11 @@
+// This API has one open content block at a time, except that a text and the block of its signature are open together.
+
 import type { CanonicalEvent, PartHead } from "../../canonical/canonical-events.ts";
 import { addPartLoss, type Loss } from "../../canonical/canonical-losses.ts";
 import type { Finish, UsageReport } from "../../canonical/canonical-reply.ts";
 import { encodeBlob } from "../../canonical/reasoning-blobs.ts";
 import { encodeCallId } from "../../canonical/tools/call-ids.ts";
 import type { ReplyWriteContext, WireStreamWriter } from "../../canonical/wire-interfaces.ts";
-// This API has one open content block at a time, except that a text and the block of its signature are open together.
 import { errorObject } from "../../error-object.ts";
 import { createPartSequencer, createWriter, type PartEvent } from "../../stream-writer.ts";
 import { writeFinish } from "./map-messages-finish-reason.ts";

@@ -1,3 +1,5 @@
+// Content blocks of a request.
+
 import type {
   CacheBreakpoint,
   Citation,
@@ -11,7 +13,6 @@ import type {
 import { COMMON_IMAGE_TYPES } from "../../canonical/media-sources.ts";
 import { decodeBlob } from "../../canonical/reasoning-blobs.ts";
 import { decodeCallId } from "../../canonical/tools/call-ids.ts";
-// Content blocks of a request.
 import { invalid } from "../../invalid-request.ts";
 import {
   type JsonObject,

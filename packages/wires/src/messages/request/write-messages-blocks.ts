@@ -1,3 +1,5 @@
+// Content blocks of a request.
+
 import {
   addLoss,
   addNativePartLoss,
@@ -20,7 +22,6 @@ import { COMMON_IMAGE_TYPES } from "../../canonical/media-sources.ts";
 import { addReasoningLoss, addSignatureLoss, canReplay } from "../../canonical/reasoning-blobs.ts";
 import type { CallIds } from "../../canonical/tools/call-ids.ts";
 import type { Target } from "../../canonical/wire-interfaces.ts";
-// Content blocks of a request.
 import type { JsonObject } from "../../json-fields.ts";
 import { checkToolInput } from "../../tool-checks.ts";
 

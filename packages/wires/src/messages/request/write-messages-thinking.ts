@@ -1,3 +1,6 @@
+// Claude's reasoning is set by an effort, or on older models by a token budget below `max_tokens`. Claude rejects thinking
+// with a forced tool call, and a budget when it continues a turn that did not start with its own thinking.
+
 import {
   addHintLoss,
   addToleratedLoss,
@@ -13,8 +16,6 @@ import {
   effortToBudget,
 } from "../../canonical/reasoning-blobs.ts";
 import type { Target } from "../../canonical/wire-interfaces.ts";
-// Claude's reasoning is set by an effort, or on older models by a token budget below `max_tokens`. Claude rejects thinking
-// with a forced tool call, and a budget when it continues a turn that did not start with its own thinking.
 import type { JsonObject } from "../../json-fields.ts";
 
 const BUDGET_MIN = 1_024;

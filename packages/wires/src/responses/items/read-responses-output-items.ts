@@ -1,3 +1,5 @@
+// Items that are both in a reply's output and in a caller's history.
+
 import type {
   Citation,
   ImagePart,
@@ -6,7 +8,6 @@ import type {
   ReasoningPart,
 } from "../../canonical/canonical-parts.ts";
 import { decodeBlob } from "../../canonical/reasoning-blobs.ts";
-// Items that are both in a reply's output and in a caller's history.
 import {
   arrayIn,
   isObject,

@@ -1,3 +1,6 @@
+// This API groups tools in namespaces; the others have one flat list. There a tool's name is made of both names and is the
+// same in every call of a conversation; replies are written with both names again.
+
 import type { ToolCallPart } from "../../canonical/canonical-parts.ts";
 import type {
   CustomTool,
@@ -6,8 +9,6 @@ import type {
   Tool,
 } from "../../canonical/canonical-request.ts";
 import { shortDigest } from "../../canonical/tools/call-ids.ts";
-// This API groups tools in namespaces; the others have one flat list. There a tool's name is made of both names and is the
-// same in every call of a conversation; replies are written with both names again.
 import { invalid } from "../../invalid-request.ts";
 import type { JsonObject } from "../../json-fields.ts";
 

@@ -1,5 +1,6 @@
-import type { Citation, ReasoningPart, TokenLogprob } from "../../canonical/canonical-parts.ts";
 // Writes items that are both in a reply's output and in the history sent to a provider.
+
+import type { Citation, ReasoningPart, TokenLogprob } from "../../canonical/canonical-parts.ts";
 import type { JsonObject } from "../../json-fields.ts";
 
 /**

@@ -1,9 +1,10 @@
+// The state of a stream's items and of their parts. Some servers change an item's id between events, so items are found by
+// index; some omit deltas or end events, so what a later event adds to the deltas is emitted then.
+
 import type { CanonicalEvent, PartHead } from "../../canonical/canonical-events.ts";
 import type { OpaqueBlob, TokenLogprob } from "../../canonical/canonical-parts.ts";
 import { mintCallId } from "../../canonical/tools/call-ids.ts";
 import type { ReplyReadContext } from "../../canonical/wire-interfaces.ts";
-// The state of a stream's items and of their parts. Some servers change an item's id between events, so items are found by
-// index; some omit deltas or end events, so what a later event adds to the deltas is emitted then.
 import { arrayIn, isObject, type JsonObject, numberIn, stringIn } from "../../json-fields.ts";
 import { readLogprobs } from "../../openai-parts.ts";
 import {

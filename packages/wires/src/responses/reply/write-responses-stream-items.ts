@@ -1,6 +1,7 @@
-import type { PartHead } from "../../canonical/canonical-events.ts";
 // The output of a stream that is being written: the open item and part, and the finished items as text, which the last
 // event repeats. Frames are concatenated from text, too.
+
+import type { PartHead } from "../../canonical/canonical-events.ts";
 import type { JsonObject } from "../../json-fields.ts";
 import { continuesReasoningItem, reasoningItem } from "../items/write-responses-output-items.ts";
 import { callIdPrefix, callItem, messageItem, textPart } from "./write-responses-reply.ts";

@@ -1,11 +1,12 @@
+// This API has events for the start and end of each item and part, and repeats the full content at each end. One item is
+// open at a time; it ends when another begins, because consecutive parts of one kind share an item.
+
 import type { CanonicalEvent, PartHead } from "../../canonical/canonical-events.ts";
 import { addLoss, addPartLoss, type Loss } from "../../canonical/canonical-losses.ts";
 import type { NativePart, OpaqueBlob } from "../../canonical/canonical-parts.ts";
 import type { Finish, UsageReport } from "../../canonical/canonical-reply.ts";
 import { encodeBlob } from "../../canonical/reasoning-blobs.ts";
 import type { ReplyWriteContext, WireStreamWriter } from "../../canonical/wire-interfaces.ts";
-// This API has events for the start and end of each item and part, and repeats the full content at each end. One item is
-// open at a time; it ends when another begins, because consecutive parts of one kind share an item.
 import { failedResponseError, errorObject, responsesErrorFields } from "../../error-object.ts";
 import type { JsonObject } from "../../json-fields.ts";
 import { createPartSequencer, createWriter, type PartEvent } from "../../stream-writer.ts";

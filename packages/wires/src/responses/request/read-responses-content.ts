@@ -1,3 +1,5 @@
+// Reads the content of a message or of a tool's output.
+
 import type {
   CacheBreakpoint,
   FilePart,
@@ -5,7 +7,6 @@ import type {
   Part,
   Source,
 } from "../../canonical/canonical-parts.ts";
-// Reads the content of a message or of a tool's output.
 import { invalid } from "../../invalid-request.ts";
 import {
   type JsonObject,

@@ -1,3 +1,5 @@
+// Reads the items of `input` as turns. Consecutive items of the model are one turn.
+
 import type {
   OpaqueBlob,
   Part,
@@ -7,7 +9,6 @@ import type {
 import type { Tool, Turn } from "../../canonical/canonical-request.ts";
 import { readArguments } from "../../canonical/tools/call-arguments.ts";
 import { decodeCallId } from "../../canonical/tools/call-ids.ts";
-// Reads the items of `input` as turns. Consecutive items of the model are one turn.
 import { invalid } from "../../invalid-request.ts";
 import {
   type JsonObject,
