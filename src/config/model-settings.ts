@@ -24,7 +24,7 @@ export const MODEL_SETTINGS = settings({
   POSTERN_ALLOW_UNKNOWN_FIELDS: [
     z.string().default("").transform(commaSeparated),
     "",
-    "Providers, separated by commas, to whose accounts here request fields and tools are sent that Postern does not know, see `docs/site/providers.md`.",
+    "Providers, separated by commas. Requests on the gateway's accounts there may have fields and tools that Postern does not know, see `docs/site/providers.md`.",
   ],
   POSTERN_ANTHROPIC_USER_ID: [
     z.stringbool().default(false),

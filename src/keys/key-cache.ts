@@ -6,7 +6,7 @@ import type { KeyHashes } from "./key-hashes.ts";
 import { type LiveKey, readLiveKeysByHash } from "./live-keys.ts";
 
 const CACHE_MS = 5_000;
-/** A key is read again for so long after its last call: twice. With many keys, these reads cost more than a look-up of each. */
+/** A key is read again until this long after its last call, so twice. More often, the reads of many keys would cost more than look-ups. */
 const KEPT_MS = 8_000;
 const CACHE_MAX = 50_000;
 

@@ -1,5 +1,5 @@
-// Compares the usage roll-ups, by account and day, with the usage records, and computes those of wrong accounts anew. A process of
-// an older version that wrote beside a migration, or a restored table, is how they may differ.
+// Compares the usage roll-ups, by account and day, with the usage records, and computes those of wrong accounts anew. They may
+// differ if a table was restored, or if a process of an older version wrote during a migration.
 
 import { idTime, minIdAt } from "../base/id.ts";
 import { type Nano, toNano, usdText } from "../base/money/money.ts";

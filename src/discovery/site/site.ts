@@ -1,5 +1,6 @@
 // All pages of the documentation site, in the order of the sidebar, and the search index.
 
+import packageJson from "../../../package.json" with { type: "json" };
 import type { Route } from "../../http/route.ts";
 import type { DiscoverySettings } from "../discovery-settings.ts";
 import type { OpenApiDocument } from "../openapi/openapi-types.ts";
@@ -11,6 +12,7 @@ import { LAST_CHANGED, WRITTEN_SECTIONS } from "./written-pages.ts";
 /** The addresses that examples in the written pages use. */
 const EXAMPLE_ORIGIN = /http:\/\/127\.0\.0\.1:8787|https:\/\/gateway\.example(?![\w.])/g;
 const EXAMPLE_SOCKET_ORIGIN = "ws://127.0.0.1:8787";
+const REPOSITORY_FILES = `${packageJson.homepage.replace(/#.*/, "")}/blob/main`;
 const SECTION_AFTER_REFERENCE = "Resources";
 
 export function createDocsSite(
@@ -49,16 +51,16 @@ export function createDocsSite(
   };
 }
 
-/** Links between files become links between pages; links to files outside the site lose their link. */
+/** Links between files become links between pages; links to files outside the site lead to the repository. */
 function forReaders(text: string, file: string, settings: DiscoverySettings | undefined): string {
   const folder = new URL(file, "file:///docs/site/");
   const linked = text.replaceAll(
     /(!?)\[([^\]]*)\]\((?!https?:|#|\/)([^)\s]+)\)/g,
     (_, image: string, label: string, target: string) => {
       const { pathname, hash } = new URL(target, folder);
-      const url = siteUrl(pathname);
       if (pathname === "/README.md") return `[${label}](/docs/quick-start)`;
-      return url === undefined ? label : `${image}[${label}](${url}${hash})`;
+      const url = siteUrl(pathname) ?? `${REPOSITORY_FILES}${pathname}`;
+      return `${image}[${label}](${url}${hash})`;
     },
   );
   return settings === undefined

@@ -1,5 +1,5 @@
-// The bounds of a request without a conversation: its texts, its output, and the units of a model that is priced by unit, such
-// as an image or a search.
+// The bounds of a request to a relayed endpoint, which has no conversation: its texts, its output, and the units of a model that
+// is priced by unit, such as an image or a search.
 
 import { API_TRAITS, FEE_METERS } from "@postern/wires";
 import type { UsageBounds } from "../../models/price-bound.ts";
@@ -16,7 +16,7 @@ export function textBounds({ api, json }: Bounded): Pick<MediaLimits, "texts" | 
   return { texts: relayed?.countTexts(json), repeatedBytes: relayed?.repeatedBytes(json) };
 }
 
-/** The number and size of images bound their tokens, and the model has no limit of its own. */
+/** A relayed endpoint computes the limit from the request, such as the number and size of images: its models state none. */
 export function outputLimitOf({ api, outputMax = 0 }: Bounded, modelMax: number): number {
   return API_TRAITS[api].relayed === undefined ? modelMax : outputMax;
 }

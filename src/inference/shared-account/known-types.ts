@@ -59,9 +59,9 @@ function isNonEmpty(value: unknown): boolean {
   return (typeof value === "string" || Array.isArray(value)) && value.length > 0;
 }
 
-/** The types of tools are decided by their price. */
+/** Only objects in fields of `TYPED_PARENTS` are checked here; whether a tool may be sent depends on its price. */
 function isKnownType(type: string, parent: string): boolean {
-  // A tool that is defined in the middle of a conversation: those of the provider have a price, which is known for `tools` only.
+  // A tool that is defined in the middle of a conversation. Prices are looked up for `tools` only, so no tool of the provider may be here.
   if (parent === "definition") return type === "custom";
   return !TYPED_PARENTS.has(parent) || KNOWN_TYPES.has(type) || RESULT_TYPE.test(type);
 }

@@ -62,7 +62,7 @@ export const DIRECTIVES = {
   "reasoning-field": enumDirective(
     "reasoning-field=reasoning",
     ["reasoning_content", "reasoning", "none"],
-    "Puts reasoning in this field on the chat wire.",
+    "Puts reasoning in this field on the chat wire: `reasoning_content`, `reasoning` or `none`.",
   ),
   input: numberDirective("input=1000", 1e12, "Reports this many uncached input tokens."),
   output: numberDirective(
@@ -88,7 +88,7 @@ export const DIRECTIVES = {
   usage: enumDirective(
     "usage=none",
     ["none", "twice", "negative", "huge", "missing", "zero", "text"],
-    "Breaks the usage object: omitted, sent twice in a stream, all numbers negative, implausibly high, half of the fields missing, all zero, or strings instead of numbers.",
+    "Breaks the usage object: `none` omits it, `twice` sends it twice in a stream, `negative` and `huge` make all numbers so, `missing` omits half of the fields, `zero` sets all to 0, `text` writes numbers as strings.",
   ),
   context: numberDirective(
     "context=8192",
@@ -172,7 +172,7 @@ export const DIRECTIVES = {
   newline: enumDirective(
     "newline=crlf",
     ["lf", "crlf", "cr"],
-    "Uses these line endings in a text stream.",
+    "Uses these line endings in a text stream: `lf`, `crlf` or `cr`.",
   ),
   keepalive: flagDirective(
     "keepalive",
