@@ -1,6 +1,6 @@
-// The stages of a model call, in order: parse, route, estimate, hold, fetch files, plan, send, respond and meter, settle.
-// Each stage takes the value of the stage before it and adds what it learns. Whatever fails, the hold is resolved exactly
-// once, and a charge is written in one transaction with its usage record.
+// The stages of a model call, in order: expand the preset, check guardrails, parse, route, estimate, hold, fetch files, plan, send,
+// respond and meter, settle. Each stage takes the value of the stage before it and adds what it learns. Whatever fails, the hold is
+// resolved exactly once, and a charge is written in one transaction with its usage record.
 
 import { API_TRAITS } from "@postern/wires";
 import { endedKeyFault, Fault } from "../../base/fault.ts";
