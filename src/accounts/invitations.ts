@@ -40,7 +40,7 @@ export interface Invitation {
   readonly workspaceName: string | null;
   readonly email: string;
   readonly role: MemberRole;
-  /** Of a developer. */
+  /** Only developers have one. */
   readonly allowance: Allowance | undefined;
   readonly invitedBy: string;
   readonly createdAt: number;
@@ -107,7 +107,7 @@ async function announceInvitation(
   await emitEvent(tx, { type: "member.invited", accountId, data, now });
 }
 
-/** Its link stays the same; its lifetime begins anew, and it is sent by email where the gateway sends emails. */
+/** The link stays the same and is valid for another 14 days. It is sent by email if the gateway sends emails. */
 export async function resendInvitation(tx: Tx, act: Act, id: string): Promise<void> {
   await authorize(tx, act, "members.invite");
   const row = await tx.get(`${SELECT_INVITATION} where invitation.id = ? and account_id = ?`, [

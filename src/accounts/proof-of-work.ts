@@ -114,7 +114,7 @@ function proofRequiredFault(problem: string, { challenge, bits, expiresAt }: Cha
   });
 }
 
-/** Of the SHA-256 of the text. */
+/** The number of zero bits at the beginning of the text's SHA-256. */
 function leadingZeroBits(text: string): number {
   const hash = createHash("sha256").update(text).digest();
   const at = hash.findIndex((byte) => byte !== 0);

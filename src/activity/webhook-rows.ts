@@ -138,7 +138,7 @@ export async function listLiveWebhooks(
   return rows.map(toWebhook);
 }
 
-/** Of the webhooks that are not deleted, newest first. */
+/** The URLs of the webhooks that are not deleted, newest first. */
 export async function listWebhookUrls(
   reader: Reader,
   accountId: string,

@@ -25,7 +25,7 @@ import {
 
 /** After its last call. */
 export const SESSION_RETENTION_DAYS = 30;
-/** Of an account. Sessions with a limit that spent something, and stopped ones, are kept beyond it. */
+/** How many sessions of an account are kept, besides stopped ones and those with a limit that have spent something. */
 export const SESSIONS_MAX = 10_000;
 /** Rows per transaction, so that other writes do not wait long. */
 const CHUNK_ROWS = 500;

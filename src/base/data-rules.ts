@@ -33,7 +33,7 @@ export function dataRulesOf(value: unknown): DataRules | undefined {
   return Object.keys(rules).length === 0 ? undefined : rules;
 }
 
-/** Of a setting or a form: `zdr, deny, region=eu`. Undefined if a part is none of these. */
+/** Parses the text of a setting or a form: `zdr, deny, region=eu`. Undefined if a part is none of these. */
 export function parseDataRules(text: string): DataRules | undefined {
   const rules: { zdr?: true; data_collection?: "deny"; region?: string } = {};
   for (const part of text.toLowerCase().split(/[\s,]+/)) {

@@ -84,7 +84,7 @@ export interface NextStep {
   readonly method: "GET" | "POST" | "PATCH" | "DELETE";
   readonly url: string;
   readonly body?: Readonly<Record<string, unknown>>;
-  /** Of the body; JSON by default. */
+  /** The content type of the body; JSON by default. */
   readonly content_type?: "application/x-www-form-urlencoded";
   readonly why: string;
 }

@@ -102,7 +102,7 @@ function keyField(keyId: string): string {
   return `${SHOWN_FIELD}.${keyId}`;
 }
 
-/** Of what decides what the keys can do and spend; not of their names and use. */
+/** A digest of what the keys can do and spend, without their names and last use. */
 function keysDigest(keys: readonly Key[]): string {
   const byId = keys.toSorted((left, right) => (left.id < right.id ? -1 : 1));
   const settings = byId.map(({ id, limit, limitWindow, scopes, policy, expiresAt }) => [

@@ -25,7 +25,7 @@ const Name = z.string().max(100);
 const DeleteForm = z.object({ do: z.literal("delete"), name: Name });
 type DeleteForm = z.infer<typeof DeleteForm>;
 
-/** Of every form that saves an item; the name is checked when it is saved. */
+/** Every form that saves an item has this field; the name is checked when it is saved. */
 export const NAME_FIELD = { name: Name };
 
 export type FormValues = Readonly<Record<string, string | undefined>>;

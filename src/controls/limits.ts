@@ -68,7 +68,7 @@ const USD_MAX = NANO_PER_USD * 1_000_000n;
 export interface LiveLimits {
   readonly refresh: () => Promise<void>;
   readonly current: () => OperatorLimits;
-  /** Those of the environment. */
+  /** The limits that the environment sets. */
   readonly defaults: OperatorLimits;
 }
 

@@ -60,7 +60,7 @@ export interface ConsentPageProps {
   readonly login: DeviceLogin;
   readonly userCode: string;
   readonly workspaces: readonly Membership[];
-  /** Of the browser, for comparison. */
+  /** The network of the browser, for comparison. */
   readonly network: string;
   readonly values?: ConsentValues | undefined;
   readonly error?: FormError | undefined;

@@ -115,7 +115,7 @@ function readVerdict(response: string, { texts, isLast }: HookRequest): HookVerd
     : failed(`its \`texts\` are not ${texts.length} strings`);
 }
 
-/** It becomes part of an error, so it has no line breaks and no control characters. */
+/** The reason without line breaks and control characters, because it becomes part of an error. */
 function shortened(reason: string): string {
   return reason
     .replaceAll(/[\s\p{C}]+/gu, " ")

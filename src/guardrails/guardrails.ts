@@ -132,7 +132,7 @@ function withCheckedUrl(
   return { ...settings, url: endpoint.url.href };
 }
 
-/** Of a URL only its host: the path or the query can contain a secret of the endpoint. */
+/** Has only the host of a URL: the path or the query can contain a secret of the endpoint. */
 function auditDetail(settings: GuardrailSettings) {
   if (settings.type === "topics") {
     const { type, phases, topics, model, threshold, on_failure } = settings;

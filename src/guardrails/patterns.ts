@@ -18,7 +18,7 @@ export type Entity = (typeof ENTITIES)[number];
 
 interface Pattern {
   readonly pattern: RegExp;
-  /** Of the matched text. */
+  /** Checks the matched text, such as its check digits. */
   readonly isValid?: (match: string) => boolean;
 }
 

@@ -30,7 +30,7 @@ export interface KeyPolicy {
   readonly dataPolicy?: DataRules;
   /** Every call gets a signed receipt, whether it asks for one or not. */
   readonly receipts?: true;
-  /** Its calls use the response cache without asking: the age of a reply in seconds, at most. */
+  /** Calls of the key use the response cache without asking for it. The oldest reply that they get, in seconds. */
   readonly cacheSeconds?: number;
   /** The requests and replies of its calls are kept for people of the workspace. */
   readonly promptLogging?: true;

@@ -39,7 +39,7 @@ export interface RequestContext {
   user: SessionUser | Operator | undefined;
   /** The key that was sent, if it worked once and does not any more. */
   endedKey: EndedKey | undefined;
-  /** Of a signed request: throws unless the body is the one that was signed. */
+  /** For a signed request: throws unless the body is the one that was signed. */
   checkBody: ((body: BodyHash) => void) | undefined;
   /** Set by `readBody`. */
   bodyText: string;

@@ -84,7 +84,7 @@ export interface RouteResponse {
   readonly status: number;
   readonly body: unknown;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Of a write route: called once its transaction has committed, for effects such as a log line. */
+  /** For a write route: called once its transaction has committed, for effects such as a log line. */
   readonly afterCommit?: () => void;
 }
 

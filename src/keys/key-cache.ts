@@ -32,7 +32,7 @@ interface KeyCacheDeps {
 }
 
 interface CachedKey extends LiveKey {
-  /** Of the raw key. */
+  /** The hash of the raw key. */
   readonly hash: string;
   readonly staleAt: number;
   usedAt: number;

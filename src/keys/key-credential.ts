@@ -38,7 +38,7 @@ const Credential = z.object({
   ]),
 });
 
-/** Its fields are on a page of the documentation: they would be repeated in many documents that models read. */
+/** Its fields are described on a page of the documentation only, because many documents that models read would repeat them. */
 export const NewCredential = z.record(z.string(), z.unknown());
 export const CredentialRecord = z.record(z.string(), z.unknown());
 

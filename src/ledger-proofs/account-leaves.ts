@@ -16,7 +16,7 @@ export interface AccountDay {
 
 export interface AccountSecrets {
   readonly blinding: string;
-  /** Of the shares of the balance. */
+  /** The positions of the shares of the balance. */
   readonly positions: readonly Buffer[];
   readonly entriesPosition: Buffer;
   /** 64 random bits. */

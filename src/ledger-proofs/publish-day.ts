@@ -136,7 +136,7 @@ interface Balance {
   readonly now: Nano;
 }
 
-/** Of the accounts that existed at the end of the day. What open calls hold is part of the balance. */
+/** Reads the balances of the accounts that existed at the end of the day. What open calls hold is part of a balance. */
 async function readBalances(
   reader: Reader,
   range: AccountRange,

@@ -13,13 +13,13 @@ export interface HoldOwner {
 export interface RegisteredProcess {
   readonly name: string;
   readonly epoch: number;
-  /** Its last heartbeat. */
+  /** The last heartbeat of the process. */
   readonly seenAt: number;
 }
 
 const SELECT_OWNERS = "select distinct process, epoch from hold where process <> ''";
 
-/** Of the holds of one account, or of all. */
+/** Reads the owners of the holds of one account, or of all. */
 export async function readHoldOwners(
   reader: Reader,
   accountId?: string,
@@ -31,7 +31,7 @@ export async function readHoldOwners(
   return rows.map((row) => ({ process: text(row, "process"), epoch: integer(row, "epoch") }));
 }
 
-/** Those of the names that are registered, in order. */
+/** Reads the processes with these names that are registered, in order. */
 export async function readProcesses(
   reader: Reader,
   names: Iterable<string>,

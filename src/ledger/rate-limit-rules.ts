@@ -3,7 +3,7 @@
 /** Tolerated difference between the clocks of processes. */
 const CLOCK_SKEW_MAX_MS = 10_000;
 
-/** Of the counters of a key. */
+/** The counters of a key. */
 interface RateState {
   theoreticalArrivalAt: number;
 }

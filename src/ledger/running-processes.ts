@@ -54,7 +54,7 @@ async function readHeartbeats(
 /** Heartbeats are written every few seconds. */
 const PROCESS_SILENCE_MAX_MS = MINUTE_MS;
 
-/** Of several processes on one PostgreSQL, only the first running one by name runs the jobs of the whole store. */
+/** Among several processes on one PostgreSQL, only the first running one by name runs the jobs of the whole store. */
 export async function isFirstProcess(reader: Reader, name: string, now: number): Promise<boolean> {
   const row = await reader.get(
     "select min(name) as name from process where seen_at > ? and stopped_at is null",

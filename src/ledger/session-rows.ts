@@ -112,7 +112,7 @@ export async function markSessionStopped(
   return { session: { ...session, stoppedAt: now }, isFirst: true };
 }
 
-/** Those that were stopped at or after a time, in any process. */
+/** The sessions that were stopped at or after a time, by any process. */
 export async function stoppedSince(
   reader: Reader,
   since: number,

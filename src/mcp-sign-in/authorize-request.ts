@@ -118,7 +118,7 @@ export function resourceOf(resource: string | undefined, baseUrl: string): strin
   return [mcp, baseUrl].find((known) => known === named);
 }
 
-/** Of the named scopes those that a key with a limit can have; others are ignored, as RFC 6749, section 3.3 allows. */
+/** The named scopes that a key with a limit can have; others are ignored, as RFC 6749, section 3.3 allows. */
 function scopesOf(scope: string | undefined): readonly ListableScope[] {
   const named = (scope ?? "").split(" ").filter(isListableScope).filter(isScopeOfLimitedKeys);
   return named.length === 0 ? MCP_SIGN_IN_SCOPES : [...new Set(named)];

@@ -98,7 +98,7 @@ export function createMcpClients({
   };
 }
 
-/** It says the same of every document that cannot be read: more would reveal the gateway's own network. */
+/** The error is the same for every document that cannot be read: a reason would reveal the gateway's own network. */
 async function fetchClient(
   clientId: string,
   { resolve, allowLoopback }: Pick<McpClientsDeps, "resolve" | "allowLoopback">,
@@ -126,7 +126,7 @@ async function fetchClient(
   return { id: clientId, name: clientName(parsed.data.client_name), redirectUris, host };
 }
 
-/** It is shown to the person, and names the key. */
+/** The name of the client, which the person sees and which becomes the name of the key. */
 function clientName(given: string | undefined): string {
   const name = replaceUnsafe(given ?? "")
     .trim()

@@ -13,7 +13,7 @@ export interface ToolAnnotations {
 
 export interface ToolCall {
   readonly args: JsonObject;
-  /** Of the request to the MCP server, for errors that have no request of their own. */
+  /** The id of the request to the MCP server, for errors that have no request of their own. */
   readonly requestId: string;
   /** The raw key of the connection, if it sends one. */
   readonly apiKey: string | undefined;
@@ -73,7 +73,7 @@ export interface ToolContext {
 
 interface ToolForRequest {
   readonly name: string;
-  /** Those in the path and the query. */
+  /** The arguments in the path and the query. */
   readonly arguments: JsonObject;
   /** Arguments whose fields have other names. */
   readonly names: Readonly<Record<string, string>>;

@@ -49,7 +49,7 @@ export interface CallerAccess {
   /** Providers that the key has provider keys for. */
   readonly ownProviders: ReadonlySet<string>;
   readonly policy: Pick<KeyPolicy, "models" | "providers"> | undefined;
-  /** Of the key and of its workspace. */
+  /** The rules of the key and of its workspace. */
   readonly dataRules: readonly DataRules[];
 }
 

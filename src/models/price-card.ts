@@ -38,7 +38,7 @@ export interface Pricing {
 export interface ImageFees {
   /** By size or resolution, then by quality: `{"1k": {"low": "0.04", "medium": "0.06"}}`. */
   readonly usd: Readonly<Record<string, Readonly<Record<string, Decimal>>>>;
-  /** Of a request that names none. */
+  /** The size of a request that names none. */
   readonly default_size: string;
   readonly default_quality: string;
 }

@@ -41,7 +41,7 @@ export interface PriceCard {
   readonly notCheaperInBatches?: readonly TokenMeter[] | undefined;
   /** The request fee by the search size, which is reported as the service tier; without a size the `request` rate. */
   readonly requestFees: Readonly<Record<string, Pico>>;
-  /** Of an image, by its size and quality. `image_generation` is the highest of them: what is not listed costs it. */
+  /** The fee of an image, by its size and quality. `image_generation` is the highest of them: what is not listed costs it. */
   readonly imageFees?: Readonly<Record<string, Pico>> | undefined;
 }
 

@@ -10,7 +10,7 @@ import type { SessionUser } from "../http/route.ts";
 import type { SessionRecord } from "./sessions.ts";
 
 export interface SignInPageProps {
-  /** Of a session that this sign-in replaces. */
+  /** The person of a session that this sign-in replaces. */
   readonly user: SessionUser | undefined;
   readonly returnTo: string;
   /** The name of the gateway's own identity provider; undefined without one. */

@@ -7,7 +7,7 @@ import { isObject, type JsonObject } from "../base/json.ts";
 import { integer, type Reader, type Row, text, type Tx } from "../store/db.ts";
 
 const PRESETS_PER_ACCOUNT_MAX = 200;
-/** Of one preset; the oldest are deleted. */
+/** The most versions of one preset; the oldest are deleted. */
 const VERSIONS_MAX = 100;
 
 export interface Preset {

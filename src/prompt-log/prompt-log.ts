@@ -26,7 +26,7 @@ import {
 import type { EncryptedColumn } from "../store/reencrypt-rows.ts";
 
 const PURPOSE = "prompt-log/v1";
-/** Of a request or a reply; the rest is not kept. */
+/** The most characters of a request or a reply; the rest is not kept. */
 const TEXT_MAX_CHARACTERS = 1_048_576;
 const SWEPT_ROWS_MAX = 500;
 
@@ -47,7 +47,7 @@ export interface PromptLog {
   readonly insert: (tx: Tx, prompts: readonly NewPrompt[]) => Promise<void>;
   /** For a person who may read it: the view is recorded in the audit log. */
   readonly view: (tx: Tx, act: Act, id: string) => Promise<Prompt>;
-  /** Those that are kept, by id. */
+  /** Reads the texts that are kept, by id. */
   readonly read: (
     reader: Reader,
     accountId: string,

@@ -15,7 +15,7 @@ import type { EncryptedColumn } from "../store/reencrypt-rows.ts";
 
 const DATA_KEY_BYTES = 32;
 
-/** Of the wrapping key and the associated data. */
+/** The purpose of the wrapping key and of the associated data. */
 const PURPOSE = "provider-key/v1";
 
 export interface EncryptionBinding {

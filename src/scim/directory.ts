@@ -28,7 +28,7 @@ const USED_UPDATE_MS = 5 * MINUTE_MS;
 export interface Directory {
   readonly accountId: string;
   readonly last4: string;
-  /** Of people in no group with a role. */
+  /** The role of people in no group with a role. */
   readonly fallbackRole: MemberRole;
   /** Whether the owner gets the keys of people who leave; otherwise they are revoked. */
   readonly handsOverKeys: boolean;

@@ -8,7 +8,7 @@ export interface ScimGroup {
   readonly id: string;
   readonly displayName: string;
   readonly externalId: string | null;
-  /** Of its members; null for none. */
+  /** The role of the group's members; null for none. */
   readonly role: MemberRole | null;
   readonly createdAt: number;
   readonly changedAt: number;

@@ -128,7 +128,7 @@ export function createUpto(
   };
 }
 
-/** It has a key without a secret, which only payments of the wallet use, and stores no responses. */
+/** Creates the account of a wallet. It has a key without a secret, which only payments of the wallet use, and stores no responses. */
 async function openAccount(
   tx: Tx,
   { keys }: Pick<Core, "keys">,

@@ -121,7 +121,7 @@ export function createJobs(
   return jobs.map(([name, intervalMs, run]) => ({ name, intervalMs, run }));
 }
 
-/** Of processes, besides holds. */
+/** What processes own besides holds. */
 const OTHER_WORK = bothWorks(runningKeys, runningBatches);
 
 function deliveryJobs({

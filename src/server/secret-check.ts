@@ -34,7 +34,7 @@ export async function forgetOtherSecrets(tx: Tx, master: MasterSecret): Promise<
   await tx.run("delete from secret_check where id <> ?", [current]);
 }
 
-/** Of the current secret, then of the previous one. */
+/** The check value of the current secret, then of the previous one. */
 function checkValues(master: MasterSecret): readonly string[] {
   return deriveKey(master, "secret-check/v1").map((key) => fingerprint([key], "postern"));
 }

@@ -9,7 +9,7 @@ import type { ProviderPerformance } from "../usage/rollup/provider-hours.ts";
 import type { UsageRecord } from "../usage/usage.ts";
 import { EVERY_MODEL, type LevelTerms, MILLIONTHS, percentText } from "./service-levels.ts";
 
-/** Its models exist to test integrations. */
+/** The simulator counts in no level: its models exist to test integrations. */
 export const SIMULATOR = "sim";
 /** With fewer calls in its window, a level is neither met nor missed: one failure would decide it. */
 const CALLS_MIN = 20;

@@ -74,7 +74,7 @@ export function windowAt(period: Period, at: number): Window {
   return { start: monthAt(0), end: monthAt(1) };
 }
 
-/** It applies from the next window on: what a window promises is known before it begins. */
+/** The level applies from the next window on, so that customers know a promise before its window begins. */
 export async function addServiceLevel(
   tx: Tx,
   act: OperatorAct,
@@ -193,7 +193,7 @@ export function creditText({ metric, period, creditPercent, cap }: LevelTerms): 
   return `${creditPercent}% of ${base}, at most ${formatUsdExact(cap)} a month`;
 }
 
-/** Of millionths: `99.95%`. */
+/** Writes millionths as a percentage: `99.95%`. */
 export function percentText(millionths: number): string {
   return `${String(Math.round(millionths) / 10_000)}%`;
 }

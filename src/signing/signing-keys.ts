@@ -16,7 +16,7 @@ import { type Db, integer, type Reader, type Row, text, type Tx } from "../store
 
 export interface SigningKeys {
   readonly current: () => SigningKey;
-  /** Of every key that was ever used, the newest first. */
+  /** Every key that was ever used, the newest first. */
   readonly list: () => Promise<readonly PublicJwk[]>;
   /** The payload of a signature of this type by one of these keys. */
   readonly verify: (type: string, text: string) => Promise<JsonObject | undefined>;

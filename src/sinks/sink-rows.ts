@@ -15,7 +15,7 @@ import {
 export interface OtlpSettings {
   readonly type: "otlp";
   readonly url: string;
-  /** Their names; the values are secrets. */
+  /** The names of the headers; the values are secrets. */
   readonly headers: readonly string[];
   /** Requests and replies of keys with prompt logging. */
   readonly include_texts: boolean;

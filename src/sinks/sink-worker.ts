@@ -53,7 +53,7 @@ const SPANS_AFTER_FAILURE = 5;
 const ALONE_AFTER_FAILURES = 2;
 /** A call that is refused alone after so many failures is left out, so that the others are sent. */
 const LEFT_OUT_AFTER_FAILURES = 5;
-/** Of a request that is refused for what is in it. */
+/** The statuses of a request that is refused for its content. */
 const REFUSALS: ReadonlySet<number | null> = new Set([400, 413, 422]);
 const TEXT_MAX_CHARACTERS = 100_000;
 const OBJECT_CALLS_MAX = 10_000;
@@ -310,7 +310,7 @@ function messageOf(role: string, content: unknown): Message {
   return { role, parts };
 }
 
-/** Of a text, or of a list of parts with texts. */
+/** The texts in a text or in a list of parts. */
 function textsIn(content: unknown): readonly string[] {
   if (typeof content === "string") return [content];
   if (!Array.isArray(content)) return [];

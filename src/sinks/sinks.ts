@@ -178,7 +178,7 @@ function checkedHeaders(headers: Readonly<Record<string, string>>) {
   );
 }
 
-/** Of a URL only its host: the path can contain a secret of the endpoint. */
+/** Has only the host of a URL: the path can contain a secret of the endpoint. */
 function auditDetail(settings: SinkSettings) {
   const { host } = new URL(settings.url);
   return settings.type === "otlp"

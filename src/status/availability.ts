@@ -40,7 +40,7 @@ export interface ModelStatus extends Figures {
 
 export interface ProviderStatus extends ModelStatus {
   readonly name: string;
-  /** Of the last two days; undefined with too few calls. */
+  /** The state of the last two days; undefined with too few calls. */
   readonly state: "operational" | "degraded" | "down" | undefined;
   readonly models: readonly ModelStatus[];
 }
@@ -55,7 +55,7 @@ export interface ModelFigures {
 
 export interface StatusSnapshot {
   readonly at: number;
-  /** Those with enough calls. */
+  /** The models with enough calls. */
   readonly models: readonly ModelFigures[];
   readonly providers: readonly ProviderStatus[];
   readonly incidents: readonly Incident[];

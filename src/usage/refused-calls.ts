@@ -10,7 +10,7 @@ import type { RefusedCall } from "../http/finish-response.ts";
 import { type Db, integer, type Reader, type Row, text, textOrNull, type Tx } from "../store/db.ts";
 
 export const REFUSALS_PER_DAY_MAX = 500;
-/** Of all accounts. Beyond it, the refusals of this process are not recorded until the next day. */
+/** The limit of all accounts together. Beyond it, the refusals of this process are not recorded until the next day. */
 const PROCESS_REFUSALS_PER_DAY_MAX = 50_000;
 const RETENTION_MS = 30 * DAY_MS;
 const MESSAGE_MAX = 500;

@@ -40,7 +40,7 @@ export interface UsageSum {
   readonly cost: Nano;
   /** From a histogram, with an error of up to a half. Undefined without calls. */
   readonly latencyMs: LatencyPercentiles | undefined;
-  /** Of streams. */
+  /** The percentiles of streams. */
   readonly firstTokenMs: LatencyPercentiles | undefined;
 }
 

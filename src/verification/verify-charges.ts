@@ -13,7 +13,7 @@ import {
 import { emptyQueue } from "../usage/rollup/roll-up.ts";
 
 const part = (condition: string): string => `case when ${condition} then amount else 0 end`;
-/** Of calls with columns for their charges, and of calls with rows for them. */
+/** The charges of calls that have columns for them, and of calls that have rows. */
 const CHARGES = `select charged_at as at, promo_nano as promo, paid_nano as paid, overrun_nano as overrun
     from usage_record where promo_nano + paid_nano + overrun_nano > 0
   union all

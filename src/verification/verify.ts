@@ -21,7 +21,7 @@ import { withLedgerCopy } from "./ledger-copy.ts";
 const PROBLEMS_MAX = 100;
 /** Bounds the memory of a statement. */
 const ACCOUNTS_PER_RANGE = 2_000;
-/** Of a distributed store: their calls may wait while the rows are copied. */
+/** How many accounts of a distributed store are copied at once: their calls may wait meanwhile. */
 const ACCOUNTS_PER_COPY = 500;
 /** Both stores sort what fits into this in memory, and the rest on disk at a fraction of the speed. */
 const SORT_MEMORY_MIB = 256;

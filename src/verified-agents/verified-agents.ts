@@ -18,7 +18,7 @@ import { type MessageSignature, readSignature } from "../signed-requests/http-si
 /** Tolerated difference between the agent's clock and this machine's. */
 const CLOCK_SKEW_MS = MINUTE_MS;
 const VALIDITY_MAX_MS = DAY_MS;
-/** Of all keys that a directory can have here. */
+/** The algorithm of all keys that a directory can have here. */
 const ALGORITHM = "ed25519";
 
 interface ListedAgent {

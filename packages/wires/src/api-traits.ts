@@ -50,7 +50,7 @@ export interface ApiTraits {
   readonly normalize?: (json: JsonObject) => JsonObject;
   /** The body by the names of the other APIs, for what bounds a call's cost. Absent: it has these names itself. */
   readonly commonForm?: (json: JsonObject) => JsonObject;
-  /** Its path names the model, and whether the reply is streamed. Its route adds both to the body. */
+  /** The path names the model and whether the reply is streamed. The route adds both to the body. */
   readonly hasCallInPath?: true;
   /** The output limit is required. */
   readonly requiresOutputLimit: boolean;
@@ -84,7 +84,7 @@ export interface ApiTraits {
   readonly withWebPlugin?: (json: JsonObject, plugin: JsonObject) => JsonObject;
   /** The body with the fields of a preset that it lacks. */
   readonly withPreset?: WithPreset;
-  /** It has custom tools, but not every provider of it takes them. */
+  /** The API has custom tools, but not every provider of it takes them. */
   readonly hasOptionalCustomTools: boolean;
   /** The path of the output schema. */
   readonly schemaPath: readonly string[];

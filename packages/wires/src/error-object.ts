@@ -8,7 +8,7 @@ export function errorObject({ object, code, message, param }: CanonicalError): J
   return object ?? { type: "api_error", code, message, param };
 }
 
-/** Of the Responses API's `error` event: OpenAI documents the fields flat and sends them nested, so both are given. */
+/** The fields of the Responses API's `error` event: OpenAI documents them flat and sends them nested, so both are given. */
 export function responsesErrorFields(error: JsonObject): JsonObject {
   return { code: error["code"], message: error["message"], param: error["param"] ?? null, error };
 }

@@ -9,7 +9,7 @@ export interface CutStream {
   readonly latest: Uint8Array | undefined;
   /** Events of finished output items, where the last event repeats them. */
   readonly items: readonly Uint8Array[];
-  /** Of the reply, if nothing was sent of it. */
+  /** The id for the reply, if none of it was sent. */
   readonly id: string;
   readonly model: string;
   readonly createdSeconds: number;

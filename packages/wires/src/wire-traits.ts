@@ -42,7 +42,7 @@ export interface WireTraits {
   readonly pathOf?: (model: string, isStream: boolean) => string;
   /** In `tools`, the fields that define or turn on a tool of this wire. Others are unknown. */
   readonly toolFields?: ReadonlySet<string>;
-  /** It takes no URL of a file, so files are fetched for it. */
+  /** The wire takes no URL of a file, so the gateway fetches files for it. */
   readonly needsFetchedFiles: boolean;
   /** URLs of Google's storage are read with the account that calls it. */
   readonly readsGoogleStorage: boolean;

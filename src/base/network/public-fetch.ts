@@ -11,7 +11,7 @@ export interface PublicFetchOptions {
   /** Development only. */
   readonly allowLoopback: boolean;
   readonly resolve: ResolveHost;
-  /** Of a response. */
+  /** The most bytes of a response. */
   readonly bytesMax?: number;
 }
 

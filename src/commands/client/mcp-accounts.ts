@@ -16,7 +16,7 @@ import { keyFilePath, readKey, readText, saveKey } from "./key-file.ts";
 /** The argument that chooses an account. */
 const ACCOUNT_ARGUMENT = "account";
 const KEY_ARGUMENT = "api_key";
-/** It becomes part of a file name. */
+/** Checked, because an account id becomes part of a file name. */
 const ACCOUNT_ID = /^acct_[a-z0-9]{1,40}$/;
 
 export interface KeyFiles {

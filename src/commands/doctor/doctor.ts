@@ -210,7 +210,7 @@ function checkConnections({ development, limits }: Config): readonly Finding[] {
   return [{ status: "ok", check: "connections", message }];
 }
 
-/** Those of the models file; none if it cannot be read, which the check of models reports. */
+/** The providers that the models file declares; none if it cannot be read, which the check of models reports. */
 function declaredProviders({ modelsFile }: Config, now: number): DeclaredProviders {
   const none = { providers: [], credentials: [] };
   if (modelsFile === undefined) return none;

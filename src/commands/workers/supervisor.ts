@@ -41,7 +41,7 @@ interface Slot {
   hasRun: boolean;
   /** Exits in a row after a short run. */
   failures: number;
-  /** Its exit is expected. */
+  /** Whether the exit of the worker is expected. */
   isStopping: boolean;
   restartTimer: ReturnType<typeof setTimeout> | undefined;
 }

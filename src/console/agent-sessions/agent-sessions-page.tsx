@@ -268,7 +268,7 @@ interface TreeAgent {
   readonly usage: AgentUsage;
   /** 0 for the main agent, and for agents whose parent is not known. */
   readonly depth: number;
-  /** Its cost with that of the agents below it. */
+  /** The cost of the agent and of those below it. */
   readonly total: Nano;
 }
 

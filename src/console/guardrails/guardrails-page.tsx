@@ -44,7 +44,7 @@ const ENTITY_NAMES: Readonly<Record<Entity, string>> = {
   us_ssn: "US social security numbers",
   ip_address: "IPv4 addresses",
 };
-/** Those whose matches are hardly ever anything else. */
+/** The patterns with hardly any false matches. */
 const CHOSEN_AT_FIRST: ReadonlySet<Entity> = new Set(["api_key", "private_key", "jwt"]);
 const PHASE_NAMES: Readonly<Record<GuardPhase, string>> = { input: "Requests", output: "Replies" };
 

@@ -82,7 +82,7 @@ interface IdentityProps {
   readonly error: KeyFormError | undefined;
 }
 
-/** Of a new key for jobs with tokens of an issuer. */
+/** The fields of a new key for jobs with tokens of an issuer. */
 export function IdentityFields({ values, error }: IdentityProps): Child {
   const { oidc_issuer: issuer = "", oidc_subject: subject = "" } = values;
   const errorOf = (field: KeyField): string | undefined =>

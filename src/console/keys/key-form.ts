@@ -77,7 +77,7 @@ export const KEY_FIELDS = {
   alert_percents: z.string().optional(),
 };
 
-/** Of a new key only. */
+/** Only the form of a new key has these fields. */
 export const IDENTITY_FIELDS = {
   oidc_issuer: z.string().optional(),
   oidc_subject: z.string().optional(),

@@ -11,7 +11,7 @@ import { consolePage, workspacePath } from "../console-layout.tsx";
 import type { WorkspaceView } from "../require-access.ts";
 
 interface CallTextsProps extends WorkspaceView {
-  /** Of the call. */
+  /** The id of the call. */
   readonly id: string;
   readonly prompt: Prompt;
 }

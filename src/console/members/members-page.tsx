@@ -42,7 +42,7 @@ export interface MembersPageProps extends WorkspaceView {
   readonly confirm?: ConfirmQuery;
   readonly done?: string | undefined;
   readonly rejected?: RejectedMemberForm;
-  /** Of the gateway, for the links of invitations. */
+  /** The URL of the gateway, for the links of invitations. */
   readonly baseUrl: string;
 }
 

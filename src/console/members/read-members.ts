@@ -19,7 +19,7 @@ export interface MemberListing {
   /** The cursor of the next page. */
   readonly next?: string;
   readonly invitations: readonly Invitation[];
-  /** Those who joined a few days ago, newest first. */
+  /** The members who joined in the last days, newest first. */
   readonly newMembers: readonly Member[];
   readonly allowanceRequests: readonly Member[];
 }

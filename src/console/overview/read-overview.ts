@@ -49,7 +49,7 @@ export interface Overview {
   readonly members: number;
   /** Started by agents, not yet accepted. */
   readonly pendingClaims: readonly ClaimAttempt[];
-  /** Of any account, for the signed-in person to decide on. */
+  /** Claims of any account that the signed-in person can decide. */
   readonly waitingClaims: readonly ClaimAttempt[];
   readonly usage: OverviewUsage;
 }

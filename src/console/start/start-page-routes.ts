@@ -51,7 +51,7 @@ function showRoute(deps: StartPageDeps): Route {
     summary: "List your workspaces",
     query: z.object({
       all: z.literal("true").optional(),
-      /** Of the link of an invitation. */
+      /** The id in the link of an invitation. */
       invitation: z.string().max(100).optional(),
     }),
     run: async ({ caller, query, now }) => {

@@ -110,7 +110,7 @@ function markdown(text: string): Response {
 
 const METERS: readonly TokenMeter[] = ["input", "cache_read", "output"];
 const WEEKDAYS = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
-/** Of `2026-11-21T13:45:00.000Z`. */
+/** Where the time of day is in `2026-11-21T13:45:00.000Z`. */
 const TIME_OF_DAY = [11, 16] as const;
 
 /** Markdown: a table of the dated prices, newest first, or a sentence if no change is known. */

@@ -36,7 +36,7 @@ import { pageUrl, type Site } from "./site-types.ts";
 const MARKDOWN_TYPE = "text/markdown; charset=utf-8";
 const NOT_MODIFIED: ResponseDoc = { description: "The client's copy is up to date." };
 const SEARCH_QUERY_MAX = 200;
-/** Of a network. A search takes milliseconds, and typing a word is several. */
+/** The limit of a network. A search takes milliseconds, and typing a word makes several. */
 const SEARCHES_PER_MINUTE = 300;
 const SEARCHES_BURST = 200;
 

@@ -9,7 +9,7 @@ export interface DocsResult {
   /** With the anchor of the section. */
   readonly url: string;
   readonly title: string;
-  /** Of the section; empty at the beginning of the page. */
+  /** The heading of the section; empty at the beginning of the page. */
   readonly heading: string;
   /** The menu of the page. */
   readonly section: string;

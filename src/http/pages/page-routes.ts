@@ -22,7 +22,7 @@ interface PageDoc<P> {
   readonly tag: string;
   readonly params?: z.ZodType<P>;
   readonly faults?: readonly FaultCode[];
-  /** Of a route that returns a file. */
+  /** The responses of a route that returns a file. */
   readonly responses?: Readonly<Record<number, ResponseDoc>>;
   readonly isLongRunning?: true;
 }

@@ -6,7 +6,7 @@ import { COUNTED_AT_ONCE_BYTES } from "./body-quota.ts";
 
 const SMALL_BODY_BYTES = 65_536;
 const JSON_DEPTH_MAX = 64;
-/** Of one object; no API has more than a hundred, and the caller names those of labels and schemas. */
+/** The most members of one object. No API defines more than a hundred; the caller chooses the members of labels and schemas. */
 const JSON_MEMBERS_MAX = 10_000;
 /** More than the token ids of the largest embeddings request, 300,000. */
 const JSON_VALUES_MAX = 500_000;

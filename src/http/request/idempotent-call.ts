@@ -75,7 +75,7 @@ function scopeOwnerOf({ caller, clientIp }: AnyRouteInput): string {
   return scopeOfKey(caller);
 }
 
-/** Another key of the account may have fewer permissions, so it gets no response of this one. */
+/** A scope for each key: another key of the account may have fewer permissions, so it gets no response of this one. */
 export function scopeOfKey({ accountId, keyId }: Pick<Caller, "accountId" | "keyId">): string {
   return `${accountId} ${keyId}`;
 }

@@ -95,7 +95,7 @@ export function authenticateKey(deps: KeyDeps, source: KeySource, clientIpOf?: C
   };
 }
 
-/** Its network is limited as a key is. */
+/** A caller without a key has the limits of a key, counted for its network. */
 function callerWithoutKey(clientIp: string): AuthenticatedKey {
   const [keyId, accountId] = networksOf(clientIp);
   return { keyId, accountId, granted: new Set(["models:write"]), isAnonymous: true };

@@ -20,7 +20,7 @@ export interface CallEntry<A extends string = RelayedApi> {
   readonly example?: unknown;
   readonly multipart?: "allowed" | "required";
   readonly alternatives?: ResponseDoc["alternatives"];
-  /** Of a reply that is not JSON. */
+  /** The content type of a reply that is not JSON. */
   readonly contentType?: string;
   /** OpenAI's if absent. */
   readonly dialect?: Dialect;

@@ -76,7 +76,7 @@ interface State extends GuardedStream {
   /** By what their events have in common; of texts that are not decided. */
   readonly open: Map<string, StreamText>;
   waiting: WaitingEvent[];
-  /** Of all texts of the stream. */
+  /** The length of all texts of the stream. */
   length: number;
   /** `length` at the last check. */
   checkedLength: number;

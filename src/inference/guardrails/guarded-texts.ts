@@ -51,7 +51,7 @@ const SKIPPED: ReadonlySet<string> = new Set([
   "usageMetadata",
 ]);
 
-/** Of a reply: what it repeats of its request. */
+/** The members of a reply that repeat its request. */
 const REPEATED: ReadonlySet<string> = new Set(["instructions", "tools", "tool_choice", "prompt"]);
 
 /** Members whose objects have the names of a function's own arguments and results: none of them is skipped there. */
@@ -158,7 +158,7 @@ function isDeltaPath(path: string): boolean {
   return /(?:^|\.)delta(?:\.|$)/.test(path) || /^candidates\[|^choices\[\d+\]\.text$/.test(path);
 }
 
-/** Of a reply that the gateway composes of several replies. */
+/** Whether the member is the delta of an event, in a reply that the gateway composes of several replies. */
 function isDeltaEvent(value: JsonObject | unknown[], member: string | number): boolean {
   return !Array.isArray(value) && value["type"] === "delta" && member === "text";
 }

@@ -268,7 +268,7 @@ export interface SettledCall {
   readonly item?: ItemSettlement | undefined;
   /** Set for a key with prompt logging. */
   readonly prompt?: LoggedTexts | undefined;
-  /** Its usage is queued for the sinks of the workspace. */
+  /** Whether the usage of the call is queued for the sinks of the workspace. */
   readonly isExported?: boolean;
 }
 

@@ -62,7 +62,7 @@ interface PricedItem {
   readonly first: PricedCandidate;
   readonly routed: RoutedCall;
   readonly ceiling: CostCeiling | undefined;
-  /** It continues a stored response, which may be deleted before a batch of the provider has ended. */
+  /** Whether the request continues a stored response, which may be deleted before a batch of the provider has ended. */
   readonly isContinued: boolean;
 }
 

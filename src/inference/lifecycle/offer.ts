@@ -181,7 +181,7 @@ export function withOfferCeiling(
   return ceiling !== undefined && ceiling.max < max ? ceiling : { max, canShorten: true };
 }
 
-/** Of the request without what does not change its price. The order of members does not matter. */
+/** The hash of the request without the members that do not change its price. Their order does not matter. */
 function hashRequest({ json }: ParsedRequest): string {
   const { postern: _postern, stream: _stream, stream_options: _options, ...priced } = json;
   return createHash("sha256").update(encodeJson(priced)).digest("base64url");

@@ -40,7 +40,7 @@ export interface McpDeps {
   readonly now: () => number;
   readonly log: Log;
   readonly lists: ToolListCache;
-  /** Of the lists that are read from servers, by account, in this process. */
+  /** Limits how many lists of tools an account reads from servers in this process. */
   readonly limiter: Pick<RateLimiter, "take">;
 }
 

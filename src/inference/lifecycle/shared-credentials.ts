@@ -324,7 +324,7 @@ function isPart(item: JsonObject): boolean {
 /** What a request on the gateway's accounts must not have; `GET /protocol` publishes it. */
 export interface SharedAccountRefusal {
   readonly field?: string;
-  /** Of names in snake case, at any depth. */
+  /** A pattern of names in snake case, at any depth. */
   readonly name_pattern?: string;
   readonly type?: string;
   readonly reason: "stored_at_provider" | "cost_unknown" | "price_unknown";

@@ -83,10 +83,10 @@ export interface LoopState {
   readonly search: ToolUses;
   readonly fetch: ToolUses;
   readonly mcp: ToolUses;
-  /** Of all tools together: so many the hold covers. */
+  /** The number of calls of all tools together that the hold covers. */
   readonly callsMax: number;
   turnCount: number;
-  /** Of complete turns. */
+  /** The usage of each complete turn. */
   readonly usages: Usage[];
 }
 
@@ -94,7 +94,7 @@ interface ToolUses {
   readonly name: string | undefined;
   readonly max: number;
   count: number;
-  /** Those with a result, which are charged. */
+  /** The calls with a result, which are charged. */
   billed: number;
 }
 

@@ -14,7 +14,7 @@ export interface DocumentSize {
 const OVERHEAD_TOKENS = 2_000;
 /** Larger ones are seldom smaller than the context. */
 const BYTES_MAX = 8_388_608;
-/** Of all streams of a PDF, which can be a thousandth of it. */
+/** The most bytes that the streams of a PDF are inflated to: a PDF can be a thousandth of its content. */
 const INFLATED_MAX = 1_048_576;
 const STREAMS_MAX = 5_000;
 
@@ -186,7 +186,7 @@ function countPages(structure: string): number {
   return pages;
 }
 
-/** Of one character. A code of a font stands for one, unless its map says more. */
+/** The most bytes of one character. A code of a font is one character, unless its map says more. */
 const UTF8_BYTES_MAX = 3;
 
 /** The most bytes of text for which a code of the font stands: UTF-16 in hexadecimal digits. */
@@ -228,7 +228,7 @@ function stringBytes(content: string): number {
 }
 
 const [BACKSLASH, OPEN, CLOSE, LESS, GREATER, PERCENT] = [92, 40, 41, 60, 62, 37];
-/** Of a string in hexadecimal digits. */
+/** Two hexadecimal digits of a string are one byte. */
 const BYTES_PER_DIGIT = 0.5;
 
 function lineEnd(content: string, from: number): number {

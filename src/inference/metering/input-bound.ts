@@ -9,7 +9,7 @@ import { imageSize } from "./image-size.ts";
 export interface MediaLimits {
   /** The id of the model, whose family counts images by a rule of its own. */
   readonly model?: string;
-  /** Of an image at the provider, without such a rule. */
+  /** The most tokens of an image at a provider without such a rule. */
   readonly imageTokensMax: number;
   readonly contextTokens: number;
   /** Number of texts, each with its own context. A conversation is one. */

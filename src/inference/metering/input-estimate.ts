@@ -12,7 +12,7 @@ export interface InputEstimateContext {
   readonly contextTokens: number;
 }
 
-/** Of an image, for a model whose provider publishes no rule. */
+/** The estimate for an image, for a model whose provider publishes no rule. */
 const IMAGE_TOKENS = 1_600;
 /** A file of unknown length: a recorded PDF of six pages. */
 const FILE_TOKENS = 9_000;

@@ -21,7 +21,7 @@ const LARGEST_SIZE = "3840x2160";
 
 interface OtherModelsContext {
   readonly context: { readonly catalog: Catalog; readonly now: number };
-  /** Of the model that is called. */
+  /** The prices of the model that is called. */
   readonly card: PriceCard;
   readonly promptTokens: number;
 }

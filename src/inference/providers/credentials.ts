@@ -17,7 +17,7 @@ export interface Credential {
   readonly apiKey: Secret | undefined;
   /** Names the credential in circuits and records without revealing it. */
   readonly label: string;
-  /** Of the gateway's keys at this provider, the share of accounts that use this one first; 0 for a spare. */
+  /** The share of accounts that use this key first, among the gateway's keys at this provider; 0 for a spare. */
   readonly weight?: number;
   /** The caller's own provider key: the provider bills the caller. */
   readonly byok: boolean;

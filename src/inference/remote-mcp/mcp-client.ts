@@ -15,12 +15,12 @@ import { SECOND_MS } from "../../base/time.ts";
 import { MCP_RESULT_TOKENS } from "../request/tool-bounds.ts";
 import { cutBytes } from "../web-search/search-backends.ts";
 
-/** Of one response. */
+/** The most bytes of one response. */
 const RESPONSE_MAX_BYTES = 1_048_576;
 const LIST_TIMEOUT_MS = 10 * SECOND_MS;
 const CALL_TIMEOUT_MS = 30 * SECOND_MS;
 const TOOLS_MAX = 200;
-/** Of all pages of a list. */
+/** The most characters of all pages of a list. */
 const LIST_MAX_LENGTH = RESPONSE_MAX_BYTES;
 const LIST_PAGES_MAX = 20;
 /** Shorter values could be words of any text. */

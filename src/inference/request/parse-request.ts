@@ -122,7 +122,7 @@ function namingMisspelt<T>({ knownFields }: ApiTraits, json: JsonObject, read: (
   }
 }
 
-/** Of a large body, the first are enough. */
+/** In a large body the first unknown fields are enough. */
 const UNKNOWN_FIELDS_MAX = 100;
 
 function misspeltField(sent: string, field: string): Fault {

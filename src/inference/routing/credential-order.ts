@@ -25,7 +25,7 @@ interface Refusal {
 
 export interface CredentialOrder {
   readonly orderCredentials: CandidateDeps["orderCredentials"];
-  /** Of a paying account's attempt: other callers' refusals cost them nothing. */
+  /** Records the refusal of a paying account's attempt. Those of other callers are ignored, because they cost the caller nothing. */
   readonly recordRefusal: (candidate: Candidate, refusal: Refusal) => void;
 }
 

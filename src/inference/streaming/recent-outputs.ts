@@ -21,7 +21,7 @@ export interface RecentOutputs {
 
 interface Window {
   readonly tokens: Uint32Array;
-  /** Of all calls, also those that are no longer in the window. */
+  /** The number of all calls, also of those that are no longer in the window. */
   count: number;
   first: number;
 }

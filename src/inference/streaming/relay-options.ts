@@ -57,9 +57,9 @@ export interface StreamLimits {
   readonly idleMs: number;
   /** How long a stream is read on for its usage after its client has left, or the gateway has ended the response. */
   readonly drainMs: number;
-  /** Of an event of a stream. */
+  /** The most bytes of an event of a stream. */
   readonly eventMaxBytes: number;
-  /** Of a stream that is relayed. As much again is read on. */
+  /** The most bytes of a stream that are relayed. Up to as many more are read. */
   readonly streamMaxBytes: number;
 }
 

@@ -155,7 +155,7 @@ function laterRequest(
     : { ...later, tools: others };
 }
 
-/** Of a provider's wires, the first that can express the whole request, or else the first that loses only hints. */
+/** Chooses the first wire of the provider that can express the whole request, or else the first that loses only hints. */
 function chooseTranslation(
   api: StreamingApi,
   request: CanonicalRequest,

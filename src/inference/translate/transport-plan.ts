@@ -99,7 +99,7 @@ export interface PlanInput {
   readonly adjustments: RequestAdjustments;
   /** By their URL, if the gateway fetched files for the candidate's provider. */
   readonly files?: FetchedFiles | undefined;
-  /** Of the request, if it is a form. */
+  /** The files of the request, if it is a form. */
   readonly formFiles?: readonly FormFile[] | undefined;
   /** The tools of the MCP servers of the request, if the gateway calls them. */
   readonly mcp?: McpToolLists | undefined;

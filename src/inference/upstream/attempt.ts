@@ -36,7 +36,7 @@ export interface ReplyTimeouts {
   readonly firstEventMs: number;
   /** Until the end of a reply that is not streamed. */
   readonly replyMs: number;
-  /** Of a reply that is not streamed. */
+  /** The most bytes of a reply that is not streamed. */
   readonly replyMaxBytes: number;
 }
 

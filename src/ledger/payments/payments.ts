@@ -42,7 +42,7 @@ export interface PaymentMovement {
     | "refund_failed"
     | "dispute"
     | "dispute_closed"
-    /** Of a call that a wallet pays after it ran: its ceiling, the rest of it, the fee, and what could not be settled. */
+    /** For a call that a wallet pays after it ran: its ceiling, the rest of it, the fee, and what could not be settled. */
     | "authorization"
     | "release"
     | "capture"

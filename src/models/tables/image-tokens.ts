@@ -9,11 +9,11 @@ export interface PixelSize {
 }
 
 export interface ImageRule {
-  /** Of the largest image. */
+  /** The tokens of the largest image. */
   readonly max: number;
-  /** Of a large photo, for an estimate where the size is not known. */
+  /** The tokens of a large photo, for an estimate if the size is not known. */
   readonly usual: number;
-  /** Of a page of a document, if the provider publishes it; otherwise a page is an image of unknown size. */
+  /** The tokens of a page of a document, if the provider publishes them; otherwise a page is an image of unknown size. */
   readonly page?: number;
   readonly tokensOf: (size: PixelSize) => number;
 }

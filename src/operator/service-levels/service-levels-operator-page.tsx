@@ -54,7 +54,7 @@ interface LevelPreview {
 
 interface ServiceLevelsPageProps {
   readonly levels: readonly ServiceLevel[];
-  /** Of all time, by the id of the level. */
+  /** The credits of all time, by the id of the level. */
   readonly given: ReadonlyMap<string, GivenCredits>;
   readonly done?: keyof typeof LEVEL_RESULTS | undefined;
   readonly preview?: LevelPreview;
@@ -360,7 +360,7 @@ function termsOf(form: z.infer<typeof Terms>): LevelTerms {
   return terms;
 }
 
-/** Of a percentage with at most four decimals. */
+/** The millionths of a percentage with at most four decimals. */
 function millionthsOf(percent: string): number {
   const [, whole = "", fraction = ""] = /^(\d{1,3})(?:\.(\d{1,4}))?$/.exec(percent) ?? [];
   return whole === "" ? Number.NaN : Number(whole + fraction.padEnd(4, "0"));

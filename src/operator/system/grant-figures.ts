@@ -32,7 +32,7 @@ export interface VerifiedAgentUse {
   readonly accounts: number;
   readonly claimed: number;
   readonly granted: Nano;
-  /** Of the current hour. */
+  /** The accounts of the current hour. */
   readonly accountsThisHour: number;
   /** The newest account of the day. */
   readonly latest: string | null;

@@ -134,7 +134,7 @@ function HealthTag({ provider }: { readonly provider: ProviderHealth }): Child {
   return rate > ERROR_RATE_WARN ? <Tag tone="warn">degraded</Tag> : <Tag tone="good">up</Tag>;
 }
 
-/** Of the providers at which the gateway has several. */
+/** The keys of the providers at which the gateway has several. */
 function KeyCard({ providers }: { readonly providers: readonly ProviderHealth[] }): Child {
   const keys = providers.flatMap(({ keys: ofProvider }) => ofProvider);
   if (keys.length === 0) return null;

@@ -13,7 +13,7 @@ export interface CreateFrame {
   /** Without a call: the client only announces what its next request begins with. */
   readonly isWarmUp: boolean;
   readonly model: string;
-  /** It continues the connection's last response. */
+  /** Whether it continues the connection's last response. */
   readonly isContinued: boolean;
   /** The stored response that the items continue. */
   readonly baseId: string | undefined;
@@ -27,7 +27,7 @@ export interface CreateFrame {
 
 /** Codex acknowledges responses with it; there is nothing to do. */
 const ACKNOWLEDGEMENT = "response.processed";
-/** It has the id of a response. */
+/** Long enough for the id of a response. */
 const ACKNOWLEDGEMENT_MAX_LENGTH = 1_024;
 
 const STREAM_ID = /^[A-Za-z0-9_.:-]{1,64}$/;

@@ -3,7 +3,7 @@
 import { type JsonObject, objectIn, parseObject, stringIn } from "../../base/json.ts";
 import { outputItems, toInputItems } from "../items.ts";
 
-/** Of one connection; a longer conversation must be sent again, or stored. */
+/** The most characters that are kept for one connection; a longer conversation must be sent again, or stored. */
 const ITEMS_MAX_LENGTH = 8_388_608;
 
 export interface PreviousResponse {

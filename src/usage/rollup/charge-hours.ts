@@ -36,7 +36,7 @@ export function encodeCharges(charges: readonly ChargesAt[]): string | null {
   return JSON.stringify(encoded);
 }
 
-/** Of a row of usage_pending. */
+/** The charges in a row of usage_pending. */
 export function pendingCharges(row: Row): readonly ChargesAt[] {
   const charges = textOrNull(row, "charges");
   if (charges === null) return [];

@@ -35,7 +35,7 @@ type EncodedHour = readonly [
   cost: string,
 ];
 
-/** Those of the keys of the models file. */
+/** The hours of the gateway's keys in the models file. */
 export function credentialHoursOf(records: readonly UsageRecord[]): readonly CredentialHour[] {
   return records.flatMap(hoursOf);
 }
@@ -67,7 +67,7 @@ function hoursOf({ attempts, createdAt, cost }: UsageRecord): readonly Credentia
   });
 }
 
-/** Of a row of usage_pending. */
+/** The hours in a row of usage_pending. */
 export function pendingCredentialHours(row: Row): readonly CredentialHour[] {
   const hours = textOrNull(row, "credentials");
   if (hours === null) return [];

@@ -30,7 +30,7 @@ const PENDING_PER_TRANSACTION = 50;
 const DELTAS_PER_TRANSACTION = 300;
 /** Sorts after every id. */
 const ALL = "~";
-/** Of each kind. Further labels of an account and day are counted together, so that a caller cannot create rows without limit. */
+/** The limit for each kind of label. Further labels of an account and day are counted together, so that a caller cannot create rows without limit. */
 export const LABELS_PER_DAY_MAX = 200;
 export const OTHER_LABELS = "(other)";
 

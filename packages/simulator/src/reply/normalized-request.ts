@@ -5,7 +5,7 @@ import { countTokens } from "./tokens.ts";
 
 export interface Tool {
   readonly name: string;
-  /** Of the Responses API. */
+  /** The namespace of a tool in the Responses API. */
   readonly namespace?: string;
   readonly schema: unknown;
   /** A tool that takes text instead of JSON. */

@@ -16,7 +16,7 @@ import type { Frame } from "./simulated-wire.ts";
 const SPEECH_CHUNKS = 4;
 const BYTES_PER_CHARACTER = 64;
 const TOKENS_PER_CHARACTER = 2;
-/** Of the simulated recordings: 16-bit samples, 16,000 a second. */
+/** The simulated recordings have 16,000 samples of 16 bits a second. */
 const BYTES_PER_SECOND = 32_000;
 const TOKENS_PER_SECOND = 10;
 const CONTENT_TYPES: Readonly<Record<string, string>> = {

@@ -7,7 +7,7 @@ import type { ToolChoice } from "../reply/normalized-request.ts";
 const SINGLE_SAMPLING_MODELS = /claude-(opus-4-1|(opus|sonnet|haiku)-4-[56])/;
 /** Claude Opus 4.7 and later take no token budget for thinking. */
 const ADAPTIVE_MODELS = /claude-(opus-4-[7-9]|(opus|sonnet|haiku|fable)-[5-9])/;
-/** Their thinking cannot be disabled, and no tool call can be forced. */
+/** Models whose thinking cannot be disabled and whose tool calls cannot be forced. */
 const THINKING_MODELS = /claude-((opus|sonnet)-5-5|fable-5-[12])/;
 const THINKING_TOP_P_MIN = 0.95;
 

@@ -7,7 +7,7 @@ const OPENAI_FIELDS =
   "metadata model moderation parallel_tool_calls prompt_cache_key prompt_cache_options prompt_cache_retention reasoning " +
   "safety_identifier service_tier store stream stream_options temperature tool_choice tools top_logprobs top_p user";
 
-/** Those of the API references, and those that OpenRouter and Open Responses add. */
+/** The fields of OpenAI's reference, and those that OpenRouter and Open Responses add. */
 const CHAT_FIELDS = fieldNames(
   `${OPENAI_FIELDS} audio cache_control frequency_penalty function_call functions logit_bias logprobs max_completion_tokens ` +
     "max_tokens messages modalities n prediction presence_penalty reasoning_effort response_format seed stop top_k usage " +

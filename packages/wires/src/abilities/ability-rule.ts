@@ -18,7 +18,7 @@ export interface AbilityRule extends AbilitySource {
 /** Matches every provider that the operator declares. */
 export const DECLARED_PROVIDER = "declared";
 
-/** Of servers that support little beyond the common fields of the chat API. */
+/** What servers have that support little beyond the common fields of the chat API. */
 export const OPENAI_COMPATIBLE_ABILITIES: Abilities = {
   openaiFields: false,
   developerRole: false,
@@ -31,7 +31,7 @@ export const RECORDED: AbilitySource = {
   checked: "2026-11-28",
 };
 
-/** Its flags of each model, which `npm run prices` compares with the table. */
+/** LiteLLM's flags of each model, which `npm run prices` compares with the table. */
 export const LITELLM: AbilitySource = {
   source: "https://github.com/BerriAI/litellm/blob/main/model_prices_and_context_window.json",
   checked: "2026-11-28",

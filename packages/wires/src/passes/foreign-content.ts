@@ -179,7 +179,7 @@ function isToolLoading({ wire, value }: NativePart): boolean {
   );
 }
 
-/** Its reader adds the tool to the others. */
+/** A tool that the conversation defines. The reader of the API adds it to `tools`. */
 function isFunctionDefinition({ type, definition }: JsonObject): boolean {
   return (
     type === "tool_definition" &&

@@ -53,7 +53,7 @@ export interface Undo {
   readonly openCall?: (head: CallHead) => OpenCall | undefined;
   /** The parts that the caller's API has for a part of the provider's; undefined if it is not about the tool. */
   readonly translatePart?: (part: Part) => readonly (NativePart | ImagePart)[] | undefined;
-  /** Of the calls in a choice, only the first is kept. */
+  /** Only the first call of a choice is kept. */
   readonly keepsFirstCall?: true;
   /** The reply ends where one of these begins. */
   readonly stops?: readonly string[];
@@ -128,7 +128,7 @@ function translatedPart(
 }
 
 interface OpenPart {
-  /** Its number in the stream that is written: a part may become several or none. */
+  /** The number of the part in the stream that is written: a part may become several or none. */
   readonly part: number;
   readonly call: OpenCall | undefined;
 }

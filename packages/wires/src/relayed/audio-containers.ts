@@ -7,7 +7,7 @@ import { type AudioLength, OPUS_PACKET_SECONDS_MAX, opusSeconds } from "./audio-
 const FLAC_RATES = [
   0, 88_200, 176_400, 192_000, 8_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000, 96_000,
 ] as const;
-/** Of the codes 12 to 14, in Hz; 15 is invalid. */
+/** The unit in Hz that each of the codes 12 to 14 means; 15 is invalid. */
 const FLAC_UNITS: Readonly<Record<number, number>> = { 12: 1_000, 13: 1, 14: 10 };
 /** In samples, by code: 0 is invalid, and for 6 and 7 the size is written after the number of the frame. */
 const FLAC_SIZES = [
@@ -85,7 +85,7 @@ const AAC_RATES = [
   7_350,
 ] as const;
 const AAC_SAMPLES = 1_024;
-/** Of any codec that the sample entry `mp4a` can have: MP3 of 8 kHz. */
+/** The longest frame of the codecs that the sample entry `mp4a` can have: MP3 of 8 kHz. */
 const MP4A_FRAME_SECONDS_MAX = 1_152 / 8_000;
 
 interface Mp4Totals {

@@ -7,7 +7,7 @@ export interface AudioLength {
   readonly seconds?: number;
 }
 
-/** Of an Opus packet, whatever its first byte says. */
+/** An Opus packet is never longer, whatever its first byte says. */
 export const OPUS_PACKET_SECONDS_MAX = 0.12;
 
 /** RFC 6716, section 3.1. */

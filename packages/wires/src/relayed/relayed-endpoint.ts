@@ -122,7 +122,7 @@ export interface RelayedStream {
 export interface StreamForm {
   readonly sent: "bytes" | "events";
   readonly returned: "bytes" | "events";
-  /** Of the bytes that are returned; undefined if the provider's is. */
+  /** The content type of the bytes that are returned; undefined to return the provider's. */
   readonly contentType?: string | undefined;
 }
 

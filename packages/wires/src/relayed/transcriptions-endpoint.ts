@@ -29,7 +29,7 @@ const TOKENS_PER_SECOND = 25;
 /** No speech has more words in a second than this has tokens. */
 const OUTPUT_TOKENS_PER_SECOND = 20;
 const OUTPUT_TOKENS_MIN = 100;
-/** Of the voice of a known speaker. */
+/** The longest recording of a known speaker's voice. */
 const REFERENCE_SECONDS_MAX = 10;
 /** OpenAI's models take 1,400 seconds at once; longer recordings are read in parts, each with a context of its own. */
 const PART_SECONDS = 600;

@@ -6,9 +6,9 @@ export interface ReplyEvent {
   readonly delta?: string | ReplyDelta;
   readonly choices?: readonly { readonly delta?: ReplyDelta }[];
   readonly item?: { readonly type?: string; readonly result?: string };
-  /** Of the Images API. */
+  /** In replies of the Images API. */
   readonly data?: readonly { readonly b64_json?: string; readonly url?: string }[];
-  /** Of Google's API. */
+  /** In replies of Google's API. */
   readonly candidates?: readonly { readonly content?: { readonly parts?: readonly ReplyPart[] } }[];
   readonly error?: { readonly message?: string };
 }

@@ -3,7 +3,7 @@
 
 /** How long a call waits. */
 const WAIT_MAX_MS = 300;
-/** Another process may have released credits. */
+/** How often the ledger is asked again, because another process may have released credits. */
 const POLL_MS = 50;
 /** In a process. More are refused at once. */
 const WAITING_MAX = 4_096;

@@ -45,7 +45,7 @@ export interface HoldDeps extends FreezeDeps {
   readonly findLimitRaiser: FindLimitRaiser;
   readonly heldCredit: HeldCredit;
   readonly recentOutputs: Pick<RecentOutputs, "firstTokens">;
-  /** Of a key, or of all keys of the account. */
+  /** Counts the open calls of a key, or of all keys of the account. */
   readonly countOpenCalls: (accountId: string, keyId: string | undefined) => Promise<number>;
   readonly isSignInDisabled: boolean;
   readonly paymentOptions: PaymentOptions;

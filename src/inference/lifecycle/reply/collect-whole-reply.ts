@@ -126,7 +126,7 @@ function startCollection(call: HeldCall, reply: StreamReply, maxBytes: number): 
   };
 }
 
-/** Of a complete reply only the usage is missing, so it is read on although nothing more can be held. */
+/** A complete reply lacks only its usage, so it is read on although nothing more can be held. */
 function isOver({ meter, failure, call: { roll }, isWithheld }: Collection): boolean {
   if (meter.finished || failure !== undefined) return true;
   return roll?.ended !== undefined && (isWithheld || !meter.hasStopReason);

@@ -70,7 +70,7 @@ export function replayReply(stored: StoredReply, requestText: string): Response 
   return storedResponse(stored, requestText, { "idempotent-replayed": "true" });
 }
 
-/** Of a reply that was not too large to be stored. */
+/** The response of a reply that was small enough to be stored. */
 export function storedResponse(
   stored: StoredReply,
   requestText: string,

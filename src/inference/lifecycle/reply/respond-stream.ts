@@ -155,7 +155,7 @@ interface SentHash {
   readonly digest: () => string;
 }
 
-/** Of the stream in the form in which its endpoint sends it. */
+/** The hash of the stream in the form in which its endpoint sends it. */
 function createSentHash({ sentForm }: CallInput): SentHash {
   const hash = createHash("sha256");
   const writer = sentForm?.stream();

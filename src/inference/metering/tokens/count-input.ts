@@ -84,7 +84,7 @@ const CALL_MEMBERS = names("type id status name arguments call_id");
 const OUTPUT_MEMBERS = names("type id status call_id output");
 const PART_MEMBERS = names("type text annotations");
 const TEXT_PART = /^(?:text|input_text|output_text)$/;
-/** Of functions and their schemas; the package leaves out others, such as `default`. */
+/** The members of functions and their schemas that are counted; the package leaves out others, such as `default`. */
 const FUNCTION_MEMBERS = names("type name description parameters strict");
 const SCHEMA_MEMBERS = names(
   "type description properties required items enum anyOf additionalProperties",

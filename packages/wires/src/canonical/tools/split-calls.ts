@@ -83,7 +83,7 @@ function splitArguments({ custom, arguments: text }: ToolCallPart): readonly str
 
 interface OpenToolCall {
   readonly head: CallHead;
-  /** Its number in the stream that is written. */
+  /** The number of the part in the stream that is written. */
   part: number;
   count: number;
   scan: ScanState;

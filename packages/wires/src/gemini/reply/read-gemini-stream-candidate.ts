@@ -33,7 +33,7 @@ export interface CandidateState {
   readonly context: ReplyReadContext;
   readonly grounding: Grounding;
   openKind: TextKind | undefined;
-  /** Of the open part; emitted at its end. */
+  /** The signature of the open part; emitted at its end. */
   signature: string | undefined;
   call: OpenToolCall | undefined;
   partCount: number;

@@ -46,7 +46,7 @@ interface CandidateState {
   readonly open: Map<number, OpenPart>;
   readonly metadata: CandidateMetadata;
   textBytes: number;
-  /** Of reasoning whose text is not shown: written with the part after it. */
+  /** The signature of reasoning whose text is not shown: written with the part after it. */
   signature: OpaqueBlob | undefined;
   /** The latest part is a thought without a signature, which another thought would continue. */
   endsInThought: boolean;

@@ -70,7 +70,7 @@ export function readRequest(input: unknown): CanonicalRequest {
 
 interface ReadObjects {
   readonly thinking: JsonObject | undefined;
-  /** Of `toolConfig`, what was not read. */
+  /** The members of `toolConfig` that were not read. */
   readonly toolConfig: JsonObject | undefined;
 }
 
