@@ -3,38 +3,26 @@
 import { z } from "zod";
 import { keyAct } from "../activity/audit.ts";
 import { invalid } from "../base/fault.ts";
-import { isObject } from "../base/json.ts";
 import { HOUR_MS } from "../base/time.ts";
 import { type Caller, keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import { BatchRecord, ProcessingField, toBatchRecord } from "./batch-record.ts";
 import { ownKeyOnly } from "./batch-retention.ts";
 import { listBatches } from "./batch-rows.ts";
-import { type Batches, type BatchRouteDeps, getBatch, unfinishedFault } from "./batches.ts";
-import {
-  type NewBatchRequest,
-  REQUESTS_MAX,
-  type SentItem,
-  tooManyRequests,
-} from "./create-batch.ts";
+import type { Batches, BatchRouteDeps } from "./batches.ts";
+import { bodyItems, type NewBatchRequest } from "./create-batch.ts";
 import { fileItems, fileParts, getFile, toSentItem } from "./files/file-content.ts";
 import { idCursor, idPageFields, idPageLimit, toIdPage } from "./id-page.ts";
 import { BATCH_ENDPOINTS } from "./item-call.ts";
 import { messageBatchRoutes } from "./message-batches-routes.ts";
-import { resultsResponse } from "./results.ts";
+import { BATCH_ID_EXAMPLE, oneBatchRoutes } from "./one-batch-routes.ts";
 
 const BODY_LIMIT_BYTES = 32 * 1_048_576;
 const WINDOW_HOURS_MAX = 24;
 
-const ID_EXAMPLE = "batch_01kvf2q8xn3m5r7t9w1y4z6b8d";
-
-const BatchParams = z.object({
-  id: z.string().max(200).meta({ description: "The batch's id.", example: ID_EXAMPLE }),
-});
-
 const DOC = { tag: "Batches", dialect: "openai" } as const;
 
 const EXAMPLE = {
-  id: ID_EXAMPLE,
+  id: BATCH_ID_EXAMPLE,
   object: "batch",
   endpoint: "/v1/chat/completions",
   errors: null,
@@ -87,13 +75,26 @@ const NewBatch = z
   })
   .meta({ id: "NewBatch" });
 
+const LINE_EXAMPLE = `{"id":"${BATCH_ID_EXAMPLE}_0","custom_id":"first","response":{"status_code":200,"request_id":"req_01kvf2q8xn3m5r7t9w1y4z6b8d","body":{"object":"chat.completion"}},"error":null}\n`;
+
 export function batchRoutes(deps: BatchRouteDeps): readonly Route[] {
   return [
     createRoute(deps),
     listRoute(deps),
-    retrieveRoute(deps),
-    cancelRoute(deps),
-    resultsRoute(deps),
+    ...oneBatchRoutes(deps.batches, {
+      form: "openai",
+      doc: DOC,
+      path: "/v1/batches",
+      name: "Batch",
+      noun: "a batch",
+      schema: BatchRecord,
+      toRecord: toBatchRecord,
+      example: EXAMPLE,
+      cancelingExample: { ...EXAMPLE, status: "cancelling", cancelling_at: 1_795_000_100 },
+      resultsDescription:
+        "One JSON object a line, in the order of the requests: results and errors. `output_file_id` and `error_file_id` have the same lines, apart.",
+      lineExample: LINE_EXAMPLE,
+    }),
     ...messageBatchRoutes(deps),
   ];
 }
@@ -171,31 +172,19 @@ async function readItems(
 ): Promise<NewBatchRequest["items"]> {
   if ((requests === undefined) === (fileId === undefined))
     throw invalid("requests", "Send either `requests` or `input_file_id`.");
-  if (requests !== undefined) return inlineItems(requests, endpoint);
+  if (requests !== undefined)
+    return bodyItems(requests, (request, path) => toSentItem(request, path, endpoint));
   const file = await getFile(db, accountId, fileId ?? "", { now, param: "input_file_id" });
   if (file.purpose !== "batch")
     throw invalid("input_file_id", `The file ${file.id} must have the purpose \`batch\`.`);
   return fileItems(fileParts(db, kek, file), endpoint);
 }
 
-function* inlineItems(
-  requests: readonly unknown[],
-  endpoint: string,
-): Generator<SentItem, undefined> {
-  if (requests.length > REQUESTS_MAX) throw tooManyRequests("requests");
-  for (const [index, request] of requests.entries()) {
-    const path = `requests[${index}]`;
-    if (!isObject(request)) throw invalid(path, `\`${path}\` must be an object.`);
-    yield toSentItem(request, path, endpoint);
-  }
-  return undefined;
-}
-
 const BATCH_LIST_EXAMPLE = {
   object: "list",
   data: [EXAMPLE],
-  first_id: ID_EXAMPLE,
-  last_id: ID_EXAMPLE,
+  first_id: BATCH_ID_EXAMPLE,
+  last_id: BATCH_ID_EXAMPLE,
   has_more: false,
 };
 
@@ -235,80 +224,6 @@ function listRoute({ batches }: BatchRouteDeps): Route {
         status: 200,
         body: { object: "list", ...toIdPage(data, found.length > limit) },
       };
-    },
-  });
-}
-
-function retrieveRoute({ batches }: BatchRouteDeps): Route {
-  return keyRoute({
-    ...DOC,
-    method: "GET",
-    path: "/v1/batches/{id}",
-    id: "getBatch",
-    scope: "models:read",
-    summary: "Get a batch",
-    params: BatchParams,
-    responses: { 200: { description: "The batch.", schema: BatchRecord, example: EXAMPLE } },
-    faults: ["not_found"],
-    run: async ({ caller, params: { id } }) => ({
-      status: 200,
-      body: toBatchRecord(await getBatch(batches.db, caller.accountId, id)),
-    }),
-  });
-}
-
-function cancelRoute({ batches }: BatchRouteDeps): Route {
-  return keyWriteRoute({
-    ...DOC,
-    method: "POST",
-    path: "/v1/batches/{id}/cancel",
-    id: "cancelBatch",
-    scope: "models:write",
-    summary: "Cancel a batch",
-    description:
-      "Requests that run are finished and charged; the others are canceled and cost nothing. Canceling again changes nothing.",
-    params: BatchParams,
-    responses: {
-      200: {
-        description: "The batch, whose status is `cancelling`.",
-        schema: BatchRecord,
-        example: { ...EXAMPLE, status: "cancelling", cancelling_at: 1_795_000_100 },
-      },
-    },
-    faults: ["not_found", "conflict"],
-    run: async (tx, { caller, params: { id }, clientIp, now }) => {
-      const batch = await batches.cancel(tx, keyAct(caller, { clientIp, now }), id);
-      return { status: 200, body: toBatchRecord(batch) };
-    },
-  });
-}
-
-const LINE_EXAMPLE = `{"id":"${ID_EXAMPLE}_0","custom_id":"first","response":{"status_code":200,"request_id":"req_01kvf2q8xn3m5r7t9w1y4z6b8d","body":{"object":"chat.completion"}},"error":null}\n`;
-
-function resultsRoute({ batches }: BatchRouteDeps): Route {
-  return keyRoute({
-    ...DOC,
-    method: "GET",
-    path: "/v1/batches/{id}/results",
-    id: "getBatchResults",
-    scope: "models:read",
-    summary: "Get the results of a batch",
-    description:
-      "One JSON object a line, in the order of the requests: results and errors. `output_file_id` and `error_file_id` have the same lines, apart.",
-    params: BatchParams,
-    responses: {
-      200: {
-        description: "The lines.",
-        contentType: "application/x-jsonl",
-        example: LINE_EXAMPLE,
-      },
-    },
-    faults: ["not_found", "conflict"],
-    run: async ({ caller, params: { id } }) => {
-      const { db, kek } = batches;
-      const batch = await getBatch(db, caller.accountId, id);
-      if (batch.endedAt === null) throw unfinishedFault(id);
-      return resultsResponse(db, kek, { batch, form: "openai" });
     },
   });
 }

@@ -381,7 +381,21 @@ function sessionLimitFault(): Fault {
   });
 }
 
-export function tooManyRequests(param: string): Fault {
+/** The items of a batch whose requests are in the body that creates it. */
+export function* bodyItems(
+  requests: readonly unknown[],
+  toItem: (request: JsonObject, path: string) => SentItem,
+): Generator<SentItem, undefined> {
+  if (requests.length > REQUESTS_MAX) throw tooManyRequests("requests");
+  for (const [index, request] of requests.entries()) {
+    const path = `requests[${index}]`;
+    if (!isObject(request)) throw invalid(path, `\`${path}\` must be an object.`);
+    yield toItem(request, path);
+  }
+  return undefined;
+}
+
+function tooManyRequests(param: string): Fault {
   return invalid(
     param,
     `A batch has at most ${REQUESTS_MAX} requests. Send the others as another batch.`,

@@ -2,28 +2,21 @@
 
 import { z } from "zod";
 import { keyAct } from "../activity/audit.ts";
-import { invalid } from "../base/fault.ts";
-import { isObject } from "../base/json.ts";
 import { DAY_MS } from "../base/time.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import { MessageBatchRecord, ProcessingField, toMessageBatchRecord } from "./batch-record.ts";
 import { ownKeyOnly } from "./batch-retention.ts";
 import { listBatches } from "./batch-rows.ts";
-import { type BatchRouteDeps, getBatch, unfinishedFault } from "./batches.ts";
-import { REQUESTS_MAX, type SentItem, tooManyRequests } from "./create-batch.ts";
+import type { BatchRouteDeps } from "./batches.ts";
+import { bodyItems } from "./create-batch.ts";
 import { idCursor, idPageFields, idPageLimit, toIdPage } from "./id-page.ts";
-import { resultsResponse } from "./results.ts";
+import { BATCH_ID_EXAMPLE, BatchParams, oneBatchRoutes } from "./one-batch-routes.ts";
 
 const BODY_LIMIT_BYTES = 32 * 1_048_576;
-const ID_EXAMPLE = "batch_01kvf2q8xn3m5r7t9w1y4z6b8d";
 const DOC = { tag: "Batches", dialect: "messages" } as const;
 
-const params = z.object({
-  id: z.string().max(200).meta({ description: "The batch's id.", example: ID_EXAMPLE }),
-});
-
 const EXAMPLE = {
-  id: ID_EXAMPLE,
+  id: BATCH_ID_EXAMPLE,
   type: "message_batch",
   processing_status: "in_progress",
   request_counts: { processing: 1, succeeded: 0, errored: 0, canceled: 0, expired: 0 },
@@ -47,13 +40,26 @@ const NewMessageBatch = z
   })
   .meta({ id: "NewMessageBatch" });
 
+const LINE_EXAMPLE =
+  '{"custom_id":"first","result":{"type":"succeeded","message":{"type":"message"}}}\n';
+
 export function messageBatchRoutes(deps: BatchRouteDeps): readonly Route[] {
   return [
     createRoute(deps),
     listRoute(deps),
-    retrieveRoute(deps),
-    cancelRoute(deps),
-    resultsRoute(deps),
+    ...oneBatchRoutes(deps.batches, {
+      form: "messages",
+      doc: DOC,
+      path: "/v1/messages/batches",
+      name: "MessageBatch",
+      noun: "a batch of messages",
+      schema: MessageBatchRecord,
+      toRecord: (batch) => toMessageBatchRecord(batch, deps.baseUrl),
+      example: EXAMPLE,
+      cancelingExample: { ...EXAMPLE, processing_status: "canceling" },
+      resultsDescription: "One JSON object a line, in the order of the requests.",
+      lineExample: LINE_EXAMPLE,
+    }),
     deleteRoute(deps),
   ];
 }
@@ -100,7 +106,11 @@ function createRoute({ batches, baseUrl }: BatchRouteDeps): Route {
         processing: body.processing,
         inputFileId: null,
         windowMs: DAY_MS,
-        items: messageItems(body.requests),
+        items: bodyItems(body.requests, ({ custom_id: customId, params }, path) => ({
+          path,
+          customId,
+          body: params,
+        })),
       }),
     undo: batches.discard,
     run: async (tx, { caller, clientIp, now }, prepared) => {
@@ -109,16 +119,6 @@ function createRoute({ batches, baseUrl }: BatchRouteDeps): Route {
       return { status: 200, body, afterCommit: batches.wake };
     },
   });
-}
-
-function* messageItems(requests: readonly unknown[]): Generator<SentItem, undefined> {
-  if (requests.length > REQUESTS_MAX) throw tooManyRequests("requests");
-  for (const [index, request] of requests.entries()) {
-    const path = `requests[${index}]`;
-    if (!isObject(request)) throw invalid(path, `\`${path}\` must be an object.`);
-    yield { path, customId: request["custom_id"], body: request["params"] };
-  }
-  return undefined;
 }
 
 const MessageBatchList = z
@@ -144,7 +144,7 @@ function listRoute({ batches, baseUrl }: BatchRouteDeps): Route {
       200: {
         description: "A page of batches.",
         schema: MessageBatchList,
-        example: { data: [EXAMPLE], first_id: ID_EXAMPLE, last_id: ID_EXAMPLE, has_more: false },
+        example: { data: [EXAMPLE], first_id: BATCH_ID_EXAMPLE, last_id: BATCH_ID_EXAMPLE, has_more: false },
       },
     },
     faults: [],
@@ -166,80 +166,6 @@ function listRoute({ batches, baseUrl }: BatchRouteDeps): Route {
   });
 }
 
-function retrieveRoute({ batches, baseUrl }: BatchRouteDeps): Route {
-  return keyRoute({
-    ...DOC,
-    method: "GET",
-    path: "/v1/messages/batches/{id}",
-    id: "getMessageBatch",
-    scope: "models:read",
-    summary: "Get a batch of messages",
-    params,
-    responses: { 200: { description: "The batch.", schema: MessageBatchRecord, example: EXAMPLE } },
-    faults: ["not_found"],
-    run: async ({ caller, params: { id } }) => ({
-      status: 200,
-      body: toMessageBatchRecord(await getBatch(batches.db, caller.accountId, id), baseUrl),
-    }),
-  });
-}
-
-function cancelRoute({ batches, baseUrl }: BatchRouteDeps): Route {
-  return keyWriteRoute({
-    ...DOC,
-    method: "POST",
-    path: "/v1/messages/batches/{id}/cancel",
-    id: "cancelMessageBatch",
-    scope: "models:write",
-    summary: "Cancel a batch of messages",
-    description:
-      "Requests that run are finished and charged; the others are canceled and cost nothing.",
-    params,
-    responses: {
-      200: {
-        description: "The batch, which is `canceling`.",
-        schema: MessageBatchRecord,
-        example: { ...EXAMPLE, processing_status: "canceling" },
-      },
-    },
-    faults: ["not_found", "conflict"],
-    run: async (tx, { caller, params: { id }, clientIp, now }) => {
-      const batch = await batches.cancel(tx, keyAct(caller, { clientIp, now }), id);
-      return { status: 200, body: toMessageBatchRecord(batch, baseUrl) };
-    },
-  });
-}
-
-const LINE_EXAMPLE =
-  '{"custom_id":"first","result":{"type":"succeeded","message":{"type":"message"}}}\n';
-
-function resultsRoute({ batches }: BatchRouteDeps): Route {
-  return keyRoute({
-    ...DOC,
-    method: "GET",
-    path: "/v1/messages/batches/{id}/results",
-    id: "getMessageBatchResults",
-    scope: "models:read",
-    summary: "Get the results of a batch of messages",
-    description: "One JSON object a line, in the order of the requests.",
-    params,
-    responses: {
-      200: {
-        description: "The lines.",
-        contentType: "application/x-jsonl",
-        example: LINE_EXAMPLE,
-      },
-    },
-    faults: ["not_found", "conflict"],
-    run: async ({ caller, params: { id } }) => {
-      const { db, kek } = batches;
-      const batch = await getBatch(db, caller.accountId, id);
-      if (batch.endedAt === null) throw unfinishedFault(id);
-      return resultsResponse(db, kek, { batch, form: "messages" });
-    },
-  });
-}
-
 function deleteRoute({ batches }: BatchRouteDeps): Route {
   return keyWriteRoute({
     ...DOC,
@@ -250,14 +176,14 @@ function deleteRoute({ batches }: BatchRouteDeps): Route {
     summary: "Delete a batch",
     description:
       "Deletes a batch that has ended, with its results and the files of them. Batches of POST /v1/batches are deleted here, too.",
-    params,
+    params: BatchParams,
     responses: {
       200: {
         description: "The batch was deleted.",
         schema: z
           .object({ id: z.string(), type: z.literal("message_batch_deleted") })
           .meta({ id: "DeletedMessageBatch" }),
-        example: { id: ID_EXAMPLE, type: "message_batch_deleted" },
+        example: { id: BATCH_ID_EXAMPLE, type: "message_batch_deleted" },
       },
     },
     faults: ["not_found", "conflict"],
