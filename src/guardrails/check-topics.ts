@@ -17,10 +17,11 @@ export interface Named<Settings> {
 export interface TopicCheck {
   readonly call: Pick<GuardedCall, "decide">;
   readonly phase: GuardPhase;
+  /** Guardrail and text of checks of this call that allowed it; they are not paid twice. */
   readonly allowedTexts: Set<string>;
 }
 
-/** Returns the texts as they are. */
+/** Returns the texts unchanged: a topic is denied, never rewritten. Throws the fault of a denial. */
 export async function checkTopics(
   { call: { decide }, phase, allowedTexts }: TopicCheck,
   { name, settings }: Named<TopicSettings>,
@@ -36,7 +37,8 @@ export async function checkTopics(
   }
   const answers = await askAbout((body) => decide(body, phase), settings, input);
   if (answers instanceof Fault) {
-    // A key without credits, or beyond its limit, skips no check. A reply was made: its caller gets no error of the check.
+    // Below 500 the key cannot pay for the check, which `on_failure` does not excuse. For a request the caller gets that error;
+    // a reply is denied, because its caller has no check to correct.
     const isFailure = answers.status >= 500;
     if (!isFailure && phase === "input") throw answers;
     const isPassed = isFailure && settings.on_failure === "allow";

@@ -228,7 +228,7 @@ function deferSettlements(log: Log, afterMs = STORE_WAIT_MS): SettlementDeferral
       else log.info("settled a call after the store was unavailable", fields);
     },
     onLost: ({ id: request_id, accountId: account, cost }, cause) =>
-      log.error("gave up the settlement of a call, which is not charged", {
+      log.error("could not settle a call, which is not charged", {
         request_id,
         account,
         cost_usd: usdText(cost),

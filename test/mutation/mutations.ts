@@ -932,8 +932,8 @@ const SETTLEMENTS: readonly Mutation[] = [
       ],
       [
         "a stream that is abandoned before its usage costs only what was relayed",
-        "isGivenUp: relay.rest?.isBillOpen === true",
-        "isGivenUp: false",
+        "isBillOpen: relay.rest?.isBillOpen === true",
+        "isBillOpen: false",
       ],
     ],
   ),

@@ -39,7 +39,7 @@ export function paymentIdOf(fact: Pick<PaymentFact, "processor" | "payment">): s
 /** Returns false if the fact is recorded already. Waits for another transaction that inserts the same fact. */
 export async function insertFact(tx: Tx, fact: PaymentFact, now: number): Promise<boolean> {
   const inserted = await tx.run(
-    `insert into payment_fact (id, processor, ref, kind, payment_id, invoice_id, amount_cents, tax_cents, currency, at, heard_at, state)
+    `insert into payment_fact (id, processor, ref, kind, payment_id, invoice_id, amount_cents, tax_cents, currency, at, received_at, state)
      values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'waiting') on conflict (id) do nothing`,
     [
       factIdOf(fact),

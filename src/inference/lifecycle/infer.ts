@@ -259,7 +259,7 @@ function planCandidate(
   return fetchFiles(deps.files, call, candidate, hold)?.then((fault) => fault ?? open()) ?? open();
 }
 
-/** A hold of zero pays only for the caller's own keys, and one that could not be raised not for a dearer fallback. */
+/** A hold of zero pays only for the caller's own keys; one that could not be raised does not pay for a more expensive fallback. */
 function paysFor(
   call: OpenCall,
   hold: Hold,

@@ -56,7 +56,7 @@ const DROPPED_PATH_MAX_LENGTH = 200;
 
 /**
  * A failure of the provider, or the end of the drain, costs nothing. A caller that left pays for what the provider has
- * received, and a reply that the gateway gave up is charged.
+ * received, and a reply for which the gateway stopped waiting is charged.
  */
 export async function settleFailed(
   deps: SettleDeps,
@@ -80,7 +80,7 @@ function failedOutcome({ fault, isClientGone, isShutDown, tail, isCut }: FailedC
 
 async function chargeFailed(
   call: HeldCall,
-  { isClientGone, wasSent, tail, isGivenUp, isCut, usage }: FailedCandidate,
+  { isClientGone, wasSent, tail, isTimedOut, isCut, usage }: FailedCandidate,
   now: number,
 ): Promise<BilledCharge> {
   if (usage !== undefined) return chargeUsage(call, usage, now);
@@ -89,7 +89,7 @@ async function chargeFailed(
   if (isClientGone && wasSent) return chargeAbandoned(call, undefined, now);
   // Through a tool that the provider calls, such as an MCP server of the caller, a model's output reaches the caller.
   const isAbandoned = call.input.signal.aborted || call.request.toolCalls > 0;
-  return isGivenUp === true && isAbandoned ? chargeHold(call, undefined, now) : NOTHING_BILLED;
+  return isTimedOut === true && isAbandoned ? chargeHold(call, undefined, now) : NOTHING_BILLED;
 }
 
 /** The cache keeps no reply that another identical call could have been better served than with. */

@@ -71,7 +71,7 @@ export interface StreamSettlement {
   /** The client left, or the gateway ended the response: without the provider's usage, what was relayed is charged. */
   readonly isAbandoned: boolean;
   /** The gateway stopped reading before the usage arrived, and the provider may still bill: the hold is charged. */
-  readonly isGivenUp: boolean;
+  readonly isBillOpen: boolean;
   /** The gateway ended the provider's stream, because no more credits could be held for it. */
   readonly isCut?: true;
   /** The hold does not cover all output: the caller gets the rest only if its cost can be held. */

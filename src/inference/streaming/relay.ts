@@ -144,7 +144,7 @@ function cut(relay: Relay): void {
     outcome: hasClientLeft ? leftOutcome : "budget_cut",
     isWhole: false,
     isAbandoned: true,
-    isGivenUp: false,
+    isBillOpen: false,
     isCut: true,
   };
   settleOnce(relay, settlement).then(
@@ -314,7 +314,7 @@ function onTick(relay: Relay, at: number): void {
   const { idleMs } = relay.deps.limits;
   const { drained, forced } = relay.deps.shutdownSignals;
   if (relay.hasClientLeft) {
-    if (at > relay.restUntil) giveUp(relay);
+    if (at > relay.restUntil) stopReading(relay);
     else if (forced.aborted) endAbandoned(relay, false);
     return;
   }
@@ -381,16 +381,16 @@ function readRest(relay: Relay, chunk: Uint8Array): void {
   const isRead = forward(relay, chunk);
   if (!isRead || relay.pipeline.end !== undefined || relay.rest?.isKnown() === true)
     endAbandoned(relay, false);
-  else if (relay.bytes > relay.restMaxBytes) giveUp(relay);
+  else if (relay.bytes > relay.restMaxBytes) stopReading(relay);
   if (roll !== undefined && !relay.hasEnded) updateHold(relay, roll);
 }
 
-function giveUp(relay: Relay): void {
+function stopReading(relay: Relay): void {
   settleOnce(relay, {
     outcome: relay.endedBy === undefined ? "client_aborted" : outcomeOf(relay.endedBy),
     isWhole: false,
     isAbandoned: true,
-    isGivenUp: relay.rest?.isBillOpen === true,
+    isBillOpen: relay.rest?.isBillOpen === true,
   }).catch(() => {});
 }
 
@@ -407,7 +407,7 @@ function endAbandoned(relay: Relay, hasClosed: boolean): void {
     outcome: isBroken ? "upstream_error" : ownOutcome,
     isWhole,
     isAbandoned: !isBroken,
-    isGivenUp: false,
+    isBillOpen: false,
   }).catch(() => {});
 }
 
@@ -421,7 +421,7 @@ function finish(relay: Relay, end: StreamEnd): void {
   const outcome = outcomeOf(end);
   const isAbandoned = outcome === "shut_down";
   const isWithheld = relay.withheld !== undefined;
-  const settlement = { outcome, isWhole: isComplete, isAbandoned, isGivenUp: false, isWithheld };
+  const settlement = { outcome, isWhole: isComplete, isAbandoned, isBillOpen: false, isWithheld };
   if (end === "store_unavailable") {
     // The settlement waits for the store.
     closeIncomplete(end);

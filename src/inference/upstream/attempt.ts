@@ -81,7 +81,7 @@ export type CandidateResult =
 
 export type FailedCandidate = Pick<
   FailedAttempt,
-  "ok" | "fault" | "isClientGone" | "wasSent" | "isShutDown" | "tail" | "isGivenUp"
+  "ok" | "fault" | "isClientGone" | "wasSent" | "isShutDown" | "tail" | "isTimedOut"
 > & {
   /** The gateway ended the attempt because no more credits could be held for it. */
   readonly isCut?: boolean;

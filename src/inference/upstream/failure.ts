@@ -39,8 +39,8 @@ export interface FailedAttempt {
   readonly isConnectFailure?: boolean;
   /** The end of a reply that is longer than the gateway returns. */
   readonly tail?: string;
-  /** Whether the gateway gave the provider up, which had the request. */
-  readonly isGivenUp?: boolean;
+  /** Whether the provider had the request and did not respond in time. */
+  readonly isTimedOut?: boolean;
 }
 
 /** The call was in flight at the end of the drain. */
@@ -95,6 +95,6 @@ export function toFailedAttempt(
   const { kind, detail, canRetry } = failure;
   const status = kind === "timed_out" ? 504 : 502;
   const fault = transportFault(kind, detail, credential);
-  const isGivenUp = kind === "timed_out";
-  return { ok: false, fault, status, canRetry, isClientGone: false, isGivenUp };
+  const isTimedOut = kind === "timed_out";
+  return { ok: false, fault, status, canRetry, isClientGone: false, isTimedOut };
 }

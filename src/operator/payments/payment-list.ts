@@ -55,7 +55,7 @@ export interface UnappliedFact {
 
 export async function listUnappliedFacts(reader: Reader): Promise<readonly UnappliedFact[]> {
   const rows = await reader.all(
-    `select payment_fact.* from payment_fact where reason is not null order by heard_at desc, id limit ?`,
+    `select payment_fact.* from payment_fact where reason is not null order by received_at desc, id limit ?`,
     [UNAPPLIED_MAX],
   );
   return rows.map((row) => ({
@@ -65,7 +65,7 @@ export async function listUnappliedFacts(reader: Reader): Promise<readonly Unapp
     amountCents: integer(row, "amount_cents"),
     currency: text(row, "currency"),
     reason: textOrNull(row, "reason"),
-    receivedAt: integer(row, "heard_at"),
+    receivedAt: integer(row, "received_at"),
   }));
 }
 

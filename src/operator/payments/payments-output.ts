@@ -23,7 +23,7 @@ export function unresolvedPaymentsText({ unapplied = [], unclear }: UnresolvedPa
 export function unresolvedPaymentsJson({ unapplied, unclear }: UnresolvedPayments): unknown {
   return {
     object: "payments",
-    ...(unapplied === undefined ? {} : { aside: unapplied.map(unappliedFactJson) }),
+    ...(unapplied === undefined ? {} : { unapplied: unapplied.map(unappliedFactJson) }),
     unclear: unclear.map(unclearPaymentJson),
   };
 }
@@ -54,7 +54,7 @@ function unappliedFactJson(fact: UnappliedFact): unknown {
     amount_cents: fact.amountCents,
     currency: fact.currency,
     reason: fact.reason,
-    heard_at: timestamp(fact.receivedAt),
+    received_at: timestamp(fact.receivedAt),
   };
 }
 

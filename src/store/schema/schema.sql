@@ -1035,7 +1035,7 @@ create table payment_fact (
   tax_cents bigint not null,
   currency text not null,
   at bigint not null, -- time at the processor
-  heard_at bigint not null, -- when it arrived
+  received_at bigint not null, -- when it arrived
   state text not null, -- `applied`, `waiting` or `aside`
   reason text -- why it was not applied
 ) without rowid;

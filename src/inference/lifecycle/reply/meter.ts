@@ -131,7 +131,7 @@ export interface MeteredStream {
 export function chargeStream(
   call: HeldCall,
   { meter, count }: MeteredStream,
-  { isWhole, isAbandoned, isGivenUp }: StreamSettlement,
+  { isWhole, isAbandoned, isBillOpen }: StreamSettlement,
   endedAt: number,
 ): BilledCharge | Promise<BilledCharge> {
   const usage = usageSoFar(meter);
@@ -143,7 +143,7 @@ export function chargeStream(
     !isOutputUnreported(meter, usage)
   )
     return chargeUsage(call, usage, endedAt, meter.outputBytes);
-  if (isGivenUp) return chargeHold(call, meter, endedAt);
+  if (isBillOpen) return chargeHold(call, meter, endedAt);
   if (isWhole) return chargeUnreported(call, { meter, count }, endedAt);
   if (isAbandoned) return chargeAbandoned(call, meter, endedAt, { count });
   // The connection was lost. Of a usage that the provider has stated, it bills all.
