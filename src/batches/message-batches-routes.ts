@@ -144,7 +144,12 @@ function listRoute({ batches, baseUrl }: BatchRouteDeps): Route {
       200: {
         description: "A page of batches.",
         schema: MessageBatchList,
-        example: { data: [EXAMPLE], first_id: BATCH_ID_EXAMPLE, last_id: BATCH_ID_EXAMPLE, has_more: false },
+        example: {
+          data: [EXAMPLE],
+          first_id: BATCH_ID_EXAMPLE,
+          last_id: BATCH_ID_EXAMPLE,
+          has_more: false,
+        },
       },
     },
     faults: [],
