@@ -59,7 +59,7 @@ export interface CreditLeaseDeps {
   readonly now: () => number;
   readonly ownHolds: Pick<OwnHolds<never>, "addOpen" | "removeOpen" | "extend">;
   readonly submit: (operation: LeaseOperation) => Promise<LedgerOutcome>;
-  /** For tests: a key with so many holds in a second gets a lease. */
+  /** A key with so many holds in a second gets a lease. */
   readonly busyHolds?: number | undefined;
 }
 

@@ -27,6 +27,7 @@ import {
   createLedger,
   endEpoch,
   type Ledger,
+  type LedgerDeps,
   type SettlementDeferral,
   startEpoch,
   STORE_WAIT_MS,
@@ -135,7 +136,7 @@ async function openCoreOn(store: Db, config: Config, options: CoreOptions): Prom
     holdBuffer,
     ownHolds,
     commit: config.store.commit,
-    leases: holdBuffer === undefined && config.store.hasCreditLeases ? { now } : undefined,
+    leases: holdBuffer === undefined ? leasesFor(config, now) : undefined,
     process: config.processName,
     epoch,
     writeRecords: (tx, records, charges) =>
@@ -169,6 +170,11 @@ async function openCoreOn(store: Db, config: Config, options: CoreOptions): Prom
     bodyQuota: createBodyQuota(),
     connectionGuard: createConnectionGuard(config, log),
   };
+}
+
+/** Without leases of its own, a process still recalls those of others before it refuses a hold. */
+function leasesFor({ store }: Config, now: () => number): LedgerDeps<SettledCall>["leases"] {
+  return store.hasCreditLeases ? { now } : { now, busyHolds: Infinity };
 }
 
 function createCatalog(config: Config, now: number): LiveCatalog {

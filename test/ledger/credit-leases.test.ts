@@ -287,15 +287,22 @@ test("two processes spend the last credits to the end, and no more", async () =>
   expect((await getWallet(db, account)).promo).toBe(0n);
 });
 
-test("a process that needs the credits of another's idle lease gets them", async () => {
-  await openFunded(10_000n);
-  const [one, two] = [await startProcess("one"), await startProcess("two")];
-  await takeLease(one);
-  expect((await getWallet(db, account)).held).toBeGreaterThan(0n);
-  const large = callOf({ amount: 9_000n });
-  expect(await two.hold(large)).toMatchObject({ status: "held", amount: 9_000n });
-  await settle(two, large);
-});
+test.each([
+  ["with", 1],
+  ["without", Infinity],
+])(
+  "a process %s leases of its own gets the credits of another's idle lease",
+  async (_, busyHolds) => {
+    await openFunded(10_000n);
+    const leases = { now: () => now, busyHolds };
+    const [one, two] = [await startProcess("one"), await startProcess("two", { leases })];
+    await takeLease(one);
+    expect((await getWallet(db, account)).held).toBeGreaterThan(0n);
+    const large = callOf({ amount: 9_000n });
+    expect(await two.hold(large)).toMatchObject({ status: "held", amount: 9_000n });
+    await settle(two, large);
+  },
+);
 
 test("a lease counts each call that may run on it towards the open calls of its key", async () => {
   await openFunded(1_000_000n);
@@ -466,6 +473,33 @@ test("two calls on a lease raise their holds at once", async () => {
   expect(raised).toEqual(calls.map(() => ({ status: "raised", amount: 4_000n })));
   for (const call of calls)
     expect(await settle(ledger, call, 4_000n)).toMatchObject({ charged: 4_000n, overrun: 0n });
+});
+
+/** What the lease of the key reserves, and what its wallet has held. */
+async function readLease(): Promise<{ readonly amount: unknown; readonly held: bigint }> {
+  const row = await db.get(
+    "select cast(amount as text) as amount from hold where account_id = ? and lease is not null",
+    [account],
+  );
+  return { amount: row?.["amount"], held: (await getWallet(db, account)).held };
+}
+
+test("a lease that is raised and filled in one batch has in its row what is held for it", async () => {
+  await openFunded(1_000_000n);
+  const ledger = await startProcess("one");
+  const small = await nextLeasedCall(ledger);
+  // From now on, a lease of eight calls has as much as the raise asks for.
+  const larger = await nextLeasedCall(ledger, { amount: 1_250n });
+  await ledger.idle();
+  expect(await readLease()).toEqual({ amount: "8000", held: 8_000n });
+  const owner = { id: small.id, accountId: account, keyId: key, now };
+  const [raised] = await Promise.all([
+    ledger.raise({ ...owner, amount: 8_750n }),
+    settle(ledger, larger),
+  ]);
+  expect(raised).toEqual({ status: "raised", amount: 8_750n });
+  expect(await readLease()).toEqual({ amount: "10000", held: 10_000n });
+  await settle(ledger, small, 8_750n);
 });
 
 test("a raise that ends after the settlement of its call adds nothing to the lease", async () => {

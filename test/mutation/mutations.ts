@@ -275,6 +275,71 @@ const LEDGER: readonly Mutation[] = [
     [["a call on a lease asks for a row of its own", "id: hold.rowId ?? id,", "id,"]],
   ),
   ...of(
+    "src/ledger/recall-leases.ts",
+    ["server/recalled-leases"],
+    [
+      [
+        "a recall does not wait until the processes have closed the leases",
+        "  tx.afterCommit((reader) => waitUntilClosed(reader, accountId, ids));\n",
+        "",
+      ],
+    ],
+  ),
+  ...of(
+    "src/keys/keys.ts",
+    ["ledger/credit-leases"],
+    [
+      [
+        "a revocation recalls no leases",
+        "  await recallLeases(tx, accountId);\n  const revoked = await tx.run(",
+        "  const revoked = await tx.run(",
+      ],
+    ],
+  ),
+  ...of(
+    "src/keys/keys.ts",
+    ["server/recalled-leases"],
+    [
+      [
+        "a change of a key recalls no leases",
+        '  await recallLeases(tx, accountId);\n  await tx.lockMany("api_key", "id", [id]);',
+        '  await tx.lockMany("api_key", "id", [id]);',
+      ],
+    ],
+  ),
+  ...of(
+    "src/ledger/wallet-budgets.ts",
+    ["server/recalled-leases"],
+    [["a change of a budget recalls no leases", "  await recallLeases(tx, accountId);\n", ""]],
+  ),
+  ...of(
+    "src/ledger/freezes.ts",
+    ["server/recalled-leases"],
+    [
+      [
+        "a closing recalls no leases",
+        "  if (at !== null) await recallLeases(tx, accountId);\n",
+        "",
+      ],
+      [
+        "a freeze recalls no leases",
+        "  if (freeze !== null) await recallLeases(tx, accountId);\n",
+        "",
+      ],
+    ],
+  ),
+  ...of(
+    "src/ledger/commit/apply-leases.ts",
+    ["ledger/credit-leases"],
+    [
+      [
+        "a lease that is raised and filled in one batch is compared with the raised one",
+        "!writes.leasesBefore.has(lease.id) && !writes.raisedHolds.has(lease.id);",
+        "!writes.leasesBefore.has(lease.id);",
+      ],
+    ],
+  ),
+  ...of(
     "src/ledger/credit-leases.ts",
     ["ledger/credit-leases"],
     [
