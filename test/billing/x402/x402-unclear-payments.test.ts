@@ -182,11 +182,11 @@ describeEachStore((kind, open) => {
       expect(all.stdout).toContain("\n\nunclear    eip155:84532:");
       expect(JSON.parse((await payments("--json")).stdout)).toMatchObject({
         object: "payments",
-        aside: [{ kind: "paid", invoice_id: invoiceId, amount_cents: 123, currency: "usd" }],
+        unapplied: [{ kind: "paid", invoice_id: invoiceId, amount_cents: 123, currency: "usd" }],
       });
       expect((await payments("--unclear")).stdout).not.toContain("did not fit");
       expect(JSON.parse((await payments("--unclear", "--json")).stdout)).not.toHaveProperty(
-        "aside",
+        "unapplied",
       );
     });
 
