@@ -14,7 +14,7 @@ import {
   toHex,
   TransactionReceipt,
 } from "./rpc-node.ts";
-import type { SignedCeiling } from "./upto-messages.ts";
+import { type SignedCeiling, UPTO_PROXY } from "./upto-messages.ts";
 import { equalsIgnoreCase, type SignedPayment } from "./x402-messages.ts";
 
 /** keccak-256 of `AuthorizationUsed(address,bytes32)` and of `Transfer(address,address,uint256)`. */
@@ -61,7 +61,7 @@ export function createChainClient(rpcUrl: Secret): ChainClient {
       const { from, witness } = ceiling.payload.permit2Authorization;
       const topics = [TRANSFER_TOPIC, addressTopic(from), addressTopic(witness.to)];
       const proves = async (entry: Entry) =>
-        BigInt(entry.data) === units && (await isCallWithNonce(rpcUrl, ceiling, entry));
+        BigInt(entry.data) === units && (await isSettledBy(rpcUrl, { ceiling, units }, entry));
       return findLog(rpcUrl, { ...ceiling.accepted, topics, since, proves });
     },
     balanceOf: async ({ accepted, payload }) => {
@@ -104,16 +104,31 @@ async function findLog(
   throw new Error("the payment is too old to be looked up");
 }
 
-/** Whether the transaction of the log entry settled this authorization: its input contains the nonce. */
-async function isCallWithNonce(
+const Transaction = z.object({ to: z.string().nullable(), input: z.string() });
+
+/** Of the arguments of `settle`, and of `settleWithPermit`, which has five words before them. */
+const ARGUMENT_POSITIONS = [10, 10 + 5 * 64];
+
+/**
+ * Whether the transaction of the log entry settled this authorization. That its input has the nonce proves nothing: a wallet can
+ * choose one that is a word of another settlement, such as its own address, and the rest of its input by a long signature.
+ */
+async function isSettledBy(
   rpcUrl: Secret,
-  { payload: { permit2Authorization } }: SignedCeiling,
+  { ceiling, units }: { readonly ceiling: SignedCeiling; readonly units: bigint },
   { transactionHash }: Entry,
 ): Promise<boolean> {
   const sent = await callRpc(rpcUrl, "eth_getTransactionByHash", [transactionHash]);
-  const { input } = z.object({ input: z.string() }).parse(sent);
-  const nonceWord = BigInt(permit2Authorization.nonce).toString(16).padStart(64, "0");
-  return input.toLowerCase().includes(nonceWord);
+  const { to, input } = Transaction.parse(sent);
+  const { permitted, nonce, deadline, from } = ceiling.payload.permit2Authorization;
+  const words = [permitted.token, permitted.amount, nonce, deadline, units, from]
+    .map((word) => BigInt(word).toString(16).padStart(64, "0"))
+    .join("");
+  const data = input.toLowerCase();
+  // A facilitator may call the proxy through a contract of its own.
+  return equalsIgnoreCase(to ?? "", UPTO_PROXY)
+    ? ARGUMENT_POSITIONS.some((position) => data.startsWith(words, position))
+    : data.includes(words);
 }
 
 async function readUint(rpcUrl: Secret, to: string, data: string): Promise<bigint> {

@@ -18,7 +18,7 @@ import {
 
 const UPTO_SCHEME = "upto";
 /** The contract that settles: the same on every chain. */
-const UPTO_PROXY = "0x4020A4f3b7b90ccA423B9fabCc0CE57C6C240002";
+export const UPTO_PROXY = "0x4020A4f3b7b90ccA423B9fabCc0CE57C6C240002";
 /** A call can run for this long, and must be settled in it too. */
 const VALIDITY_SECONDS = HOUR_MS / SECOND_MS;
 /** The longest replies take half an hour, also of a client that leaves. What ends after the signature cannot be settled. */

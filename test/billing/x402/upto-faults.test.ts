@@ -167,7 +167,7 @@ describe.each(STORE_KINDS)("upto with faults on %s", (store) => {
 
   async function paymentsOf(of = wallet) {
     return await gateway.server.db.all(
-      "select state, reason, request_id, account_id, cast(charge_nano as text) as charge, cast(credit_nano as text) as credit from metered_payment where payer = ? order by created_at",
+      "select state, reason, due_at, request_id, account_id, cast(charge_nano as text) as charge, cast(credit_nano as text) as credit from metered_payment where payer = ? order by created_at",
       [of.address.toLowerCase()],
     );
   }
@@ -344,6 +344,27 @@ describe.each(STORE_KINDS)("upto with faults on %s", (store) => {
       expect(reply.text).not.toContain("the sim can say");
       expect((await call(await sign())).status).toBe(402);
       expect((await paymentsOf()).map(({ state }) => state)).toEqual(["lost"]);
+    });
+
+    test("does not prove an unpaid call by another call's settlement, whose data has the nonce", async () => {
+      const read = async (nonce: bigint) =>
+        settlementIn(await call(await sign({ nonce }, { stream: true }), { stream: true }));
+      // The payer is a word of each settlement.
+      const [paid, unpaid] = [77n, BigInt(wallet.address)];
+      expect(await read(paid)).toMatchObject({ success: true });
+      const spentOnce = spent();
+      facilitator.onStep = (step) =>
+        step === "settle" ? facilitator.chain.approve(wallet.address, 0n) : undefined;
+      expect(await read(unpaid)).toMatchObject({ success: false });
+      clock.aheadMs += AFTER_EXPIRY_MS;
+      facilitator.chain.advance(AFTER_EXPIRY_MS / 1_000);
+      // A job of the gateway may have the payment at first.
+      await eventually(async () => {
+        await settleAll();
+        return (await paymentsOf()).every(({ due_at: dueAt }) => dueAt === null);
+      });
+      expect((await paymentsOf()).map(({ state }) => state)).toEqual(["paid", "lost"]);
+      expect(spent()).toBe(spentOnce);
     });
 
     test("has read its stream, which ends with the refusal, and gets no further call", async () => {

@@ -9,6 +9,7 @@ import {
   decodeFunctionData,
   encodeAbiParameters,
   encodeEventTopics,
+  encodeFunctionData,
   encodeFunctionResult,
   type Hex,
   isAddressEqual,
@@ -41,6 +42,13 @@ const TOKEN_ABI = parseAbi([
 
 const PERMIT2 = "0x000000000022D473030F116dDEE9F6B43aC78BA3";
 const UPTO_PROXY = "0x4020A4f3b7b90ccA423B9fabCc0CE57C6C240002";
+
+const PROXY_ABI = parseAbi([
+  "struct TokenPermissions { address token; uint256 amount; }",
+  "struct PermitTransferFrom { TokenPermissions permitted; uint256 nonce; uint256 deadline; }",
+  "struct Witness { address to; address facilitator; uint256 validAfter; }",
+  "function settle(PermitTransferFrom permit, uint256 amount, address owner, Witness witness, bytes signature)",
+]);
 
 /** A call of the proxy's `settle`, as the official facilitator makes it. */
 type PermitCall = readonly [
@@ -416,7 +424,8 @@ function createTestToken(): TestToken {
       data: encodeAbiParameters([{ type: "uint256" }], [amount]),
       logIndex: hexOf(0n),
     } as const;
-    mined.set(hash, { status: "success", logs: [log], input: hexOf(nonce, 64) });
+    const input = encodeFunctionData({ abi: PROXY_ABI, functionName: "settle", args: call });
+    mined.set(hash, { status: "success", logs: [log], input });
     return hash;
   };
   return {
@@ -593,7 +602,7 @@ function rpcResult(
     return readTokenValue(token, decodeFunctionData({ abi: TOKEN_ABI, data }));
   }
   if (method === "eth_getTransactionByHash")
-    return { input: token.mined.get(String(params[0]))?.input };
+    return { to: UPTO_PROXY, input: token.mined.get(String(params[0]))?.input };
   if (method !== "eth_getLogs") throw new Error(`${method} is not supported`);
   const { address, topics, fromBlock, toBlock } = params[0] as {
     address: Hex;
