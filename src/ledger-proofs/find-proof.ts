@@ -6,7 +6,7 @@ import { bytesOrNull, type Db } from "../store/db.ts";
 import { accountSecrets, balanceLeaf, entriesLeaf } from "./account-leaves.ts";
 import { periodOf, readEntries } from "./day-entries.ts";
 import { findLeaf, type FoundLeaf, pageOf } from "./leaf-pages.ts";
-import { inclusionPath, PLAIN, SUMS, type Tree } from "./merkle-tree.ts";
+import { inclusionPaths, PLAIN, SUMS, type Tree } from "./merkle-tree.ts";
 import {
   parseRecord,
   type PlainInclusion,
@@ -114,7 +114,10 @@ async function findEntries(
       message: `An entry of this account was posted after the record of ${day}, so its entries of that day cannot be proven. \`difference_nano\` of the next record counts it. Ask for another day.`,
       param: "day",
     });
-  const nodes = leaves.map((leaf) => leaf.node);
+  const pathOf = inclusionPaths(
+    PLAIN,
+    leaves.map((leaf) => leaf.node),
+  );
   const end = offset + limit;
   return {
     leaf: text,
@@ -123,7 +126,7 @@ async function findEntries(
     data: leaves.slice(offset, end).map((leaf, at) => ({
       leaf: leaf.text,
       index: offset + at,
-      path: plainPath(inclusionPath(PLAIN, nodes, offset + at)),
+      path: plainPath(pathOf(offset + at)),
     })),
     has_more: end < leaves.length,
     next_cursor: end < leaves.length ? String(end) : null,

@@ -50,19 +50,46 @@ export function rootOf(tree: Tree, nodes: readonly Node[], from = 0, to = nodes.
 
 /** The siblings from the node up to the root. */
 export function inclusionPath(tree: Tree, nodes: readonly Node[], index: number): readonly Node[] {
-  const path: Node[] = [];
-  let [from, to] = [0, nodes.length];
-  while (to - from > 1) {
-    const middle = from + splitOf(to - from);
-    if (index < middle) {
-      path.push(rootOf(tree, nodes, middle, to));
-      to = middle;
-    } else {
-      path.push(rootOf(tree, nodes, from, middle));
-      from = middle;
+  return inclusionPaths(tree, nodes)(index);
+}
+
+/** `inclusionPath` of any number of nodes: each branch of the tree is hashed once for all of them. */
+export function inclusionPaths(
+  tree: Tree,
+  nodes: readonly Node[],
+): (index: number) => readonly Node[] {
+  const branchOf = memoizeBranches(tree, nodes);
+  return (index) => {
+    const path: Node[] = [];
+    let [from, to] = [0, nodes.length];
+    while (to - from > 1) {
+      const middle = from + splitOf(to - from);
+      if (index < middle) {
+        path.push(branchOf(middle, to));
+        to = middle;
+      } else {
+        path.push(branchOf(from, middle));
+        from = middle;
+      }
     }
-  }
-  return path.toReversed();
+    return path.toReversed();
+  };
+}
+
+/** `rootOf` these nodes, with what it has computed before. */
+function memoizeBranches(tree: Tree, nodes: readonly Node[]): (from: number, to: number) => Node {
+  const known = new Map<number, Node>();
+  const branchOf = (from: number, to: number): Node => {
+    if (to - from <= 1) return rootOf(tree, nodes, from, to);
+    const name = from * (nodes.length + 1) + to;
+    const found = known.get(name);
+    if (found !== undefined) return found;
+    const middle = from + splitOf(to - from);
+    const joined = joinNodes(tree, branchOf(from, middle), branchOf(middle, to));
+    known.set(name, joined);
+    return joined;
+  };
+  return branchOf;
 }
 
 /** The root that follows from a leaf and its path (RFC 9162, 2.1.3.2); undefined if the path does not fit the tree's size. */

@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import {
   consistencyPath,
   inclusionPath,
+  inclusionPaths,
   isConsistent,
   joinNodes,
   leafNode,
@@ -12,6 +13,7 @@ import {
   SUMS,
   type Tree,
 } from "../../src/ledger-proofs/merkle-tree.ts";
+import { expectLinearCpuTime } from "../support/cpu-time.ts";
 
 const SIZE = 40;
 const leavesOf = (tree: Tree, size: number) =>
@@ -67,6 +69,14 @@ describe.each([
     const preimage = Buffer.concat([left.hash, right.hash]).toString("latin1");
     expect(leafNode(tree, preimage, inner.sum).hash).not.toEqual(inner.hash);
   });
+});
+
+test("the paths of all leaves take as long as the tree is large", () => {
+  const leaves = leavesOf(PLAIN, 4_000);
+  expectLinearCpuTime((size) => {
+    const pathOf = inclusionPaths(PLAIN, leaves.slice(0, size));
+    for (let index = 0; index < size; index++) pathOf(index);
+  }, leaves.length);
 });
 
 test("a sum that is negative or beyond the range is refused", () => {
