@@ -57,32 +57,37 @@ export function patchedGroup(
   group: GroupFields,
   operations: readonly PatchOperation[],
 ): GroupFields {
-  let patched = group;
+  // Copied once: a copy for each operation on a large group would hold the event loop.
+  const members = new Set(group.members);
+  let patched: PatchedGroup = { ...group, members };
   for (const operation of operations) patched = applyOperation(patched, operation);
   return patched;
 }
 
-function applyOperation(group: GroupFields, operation: PatchOperation): GroupFields {
+interface PatchedGroup extends GroupFields {
+  readonly members: Set<string>;
+}
+
+function applyOperation(group: PatchedGroup, operation: PatchOperation): PatchedGroup {
   const { op, attribute, value } = operation;
   if (attribute === "displayname") return { ...group, displayName: nameOf(value) };
   if (attribute === "externalid")
     return { ...group, externalId: op === "remove" ? null : externalIdOf(value) };
-  return attribute === "members"
-    ? { ...group, members: patchedMembers(group.members, operation) }
-    : group;
+  if (attribute === "members") patchMembers(group.members, operation);
+  return group;
 }
 
-function patchedMembers(
-  before: ReadonlySet<string>,
-  { op, filter, value }: PatchOperation,
-): ReadonlySet<string> {
-  if (op === "add") return before.union(new Set(idsOf(value)));
-  if (op === "replace") return new Set(idsOf(value));
-  if (filter !== undefined) return before.difference(new Set([idOfFilter(filter)]));
+function patchMembers(members: Set<string>, { op, filter, value }: PatchOperation): void {
+  if (op !== "remove") {
+    if (op === "replace") members.clear();
+    for (const id of idsOf(value)) members.add(id);
+    return;
+  }
+  const isOfAll = filter === undefined && (value === undefined || value === null);
   // Entra names those to remove in `value`; RFC 7644 means all members where it is absent.
-  return value === undefined || value === null
-    ? new Set()
-    : before.difference(new Set(idsOf(value)));
+  if (isOfAll) members.clear();
+  else
+    for (const id of filter === undefined ? idsOf(value) : [idOfFilter(filter)]) members.delete(id);
 }
 
 export async function createGroup(tx: Tx, act: Act, fields: GroupFields): Promise<ScimGroup> {

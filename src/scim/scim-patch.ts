@@ -25,9 +25,11 @@ export function parsePatch(body: Readonly<Record<string, unknown>>): readonly Pa
   const operations = body["Operations"] ?? body["operations"];
   if (!Array.isArray(operations) || operations.length === 0)
     throw scimFault("invalidSyntax", "`Operations` must be a list of operations.");
-  if (operations.length > OPERATIONS_MAX)
-    throw scimFault("tooMany", `\`Operations\` can have ${OPERATIONS_MAX} operations.`);
-  return operations.flatMap((operation: unknown) => parseOperation(operation));
+  // Without a path, an operation has one for each member of its value.
+  const parsed = operations.flatMap((operation: unknown) => parseOperation(operation));
+  if (parsed.length > OPERATIONS_MAX)
+    throw scimFault("tooMany", `\`Operations\` can change ${OPERATIONS_MAX} attributes.`);
+  return parsed;
 }
 
 function parseOperation(operation: unknown): readonly PatchOperation[] {
