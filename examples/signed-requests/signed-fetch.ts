@@ -2,9 +2,9 @@
 
 import { createHash, createPublicKey, type KeyObject, randomUUID, sign } from "node:crypto";
 
-/** Headers that change what a request does or costs, and the hash of its body. */
+/** Headers that change what a request does or costs, and the hash and the type of its body. */
 const COVERED =
-  /^(content-digest|idempotency-key|payment-signature|openai-beta|session[-_]id|conversation_id|thread-id|(x-postern|anthropic|x-openai|x-grok|x-claude-code|x-codex)-.*)$/;
+  /^(content-digest|content-type|idempotency-key|payment-signature|openai-beta|session[-_]id|conversation_id|thread-id|(x-postern|anthropic|x-openai|x-grok|x-claude-code|x-codex)-.*)$/;
 
 export function publicJwkOf(privateKey: KeyObject) {
   const { x = "" } = createPublicKey(privateKey).export({ format: "jwk" });

@@ -6,6 +6,7 @@ import { spendOnce } from "../accounts/proof-of-work.ts";
 import { Fault } from "../base/fault.ts";
 import { MINUTE_MS, SECOND_MS } from "../base/time.ts";
 import { type BodyHash, hashOfBody } from "../http/request/body-hash.ts";
+import { isMultipart } from "../http/request/multipart-body.ts";
 import type { AuthenticatedKey } from "../http/route.ts";
 import type { SignedCaller, SignedRequest } from "../http/steps/authenticate.ts";
 import type { KeySource } from "../keys/key-cache.ts";
@@ -94,6 +95,8 @@ function requireCoverage(message: SignedMessage, { components, nonce }: MessageS
     (message.query ?? "") === "" || has("@query", "@request-target", "@target-uri")
       ? undefined
       : "@query",
+    // Another boundary makes other fields of the same body.
+    !isMultipart(message.headers) || has("content-type") ? undefined : "content-type",
     ...[...message.headers.keys()].filter((name) => COVERED_HEADER.test(name) && !has(name)),
   ].filter((name) => name !== undefined);
   if (missing.length > 0)
@@ -124,8 +127,7 @@ async function spendNonce(
   { keyId, nonce = "", expiresAt }: MessageSignature,
 ): Promise<void> {
   const id = createHash("sha256").update(`${keyId} ${nonce}`).digest("base64url");
-  // Kept for longer: another process, whose clock is behind, accepts the signature until then.
-  if (await spendOnce(tx, `nonce.${id}`, expiresAt + CLOCK_SKEW_MS)) return;
+  if (await spendOnce(tx, `nonce.${id}`, expiresAt)) return;
   throw refused("its `nonce` was used before. Sign each request anew");
 }
 

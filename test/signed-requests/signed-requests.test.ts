@@ -312,6 +312,7 @@ describe.each(STORE_KINDS)("a signed request on %s", (store) => {
   test("uploads the file that was signed, and no other", async () => {
     await createAccount();
     const { host } = new URL(gateway.url);
+    const type = "multipart/form-data; boundary=b";
     const upload = async (sent: string, signed = sent) => {
       const form = (content: string): string =>
         [
@@ -334,15 +335,12 @@ describe.each(STORE_KINDS)("a signed request on %s", (store) => {
           ["@authority", host],
           ["@path", "/v1/files"],
           ["content-digest", digest],
+          ["content-type", type],
         ],
       });
       const response = await fetch(`${gateway.url}/v1/files`, {
         method: "POST",
-        headers: {
-          ...headers,
-          "content-digest": digest,
-          "content-type": "multipart/form-data; boundary=b",
-        },
+        headers: { ...headers, "content-digest": digest, "content-type": type },
         body: form(sent),
       });
       return { status: response.status, text: await response.text() };
@@ -361,6 +359,44 @@ describe.each(STORE_KINDS)("a signed request on %s", (store) => {
     }
     const { body } = await send("GET", "/v1/files");
     expect(valueAt(body, "data")).toHaveLength(1);
+  });
+
+  test("is refused if the boundary of its form was replaced, so that a file makes other fields", async () => {
+    await createAccount();
+    const part = (boundary: string, name: string, value: string): string =>
+      `--${boundary}\r\ncontent-disposition: form-data; name=${name}\r\n\r\n${value}\r\n`;
+    const file = '"file"; filename="a.jsonl"';
+    const inner = `${part("evil", '"purpose"', "batch")}${part("evil", file, '{"evil": 1}')}--evil--`;
+    const body = `${part("b", '"purpose"', "batch")}${part("b", file, `{"a": 1}\r\n${inner}`)}--b--\r\n`;
+    const digest = `sha-256=:${createHash("sha256").update(body).digest("base64")}:`;
+    const signed = [
+      ["@method", "POST"],
+      ["@authority", new URL(gateway.url).host],
+      ["@path", "/v1/files"],
+      ["content-digest", digest],
+    ] as const;
+    const upload = async (covered: typeof signed | readonly (readonly [string, string])[]) => {
+      const response = await fetch(`${gateway.url}/v1/files`, {
+        method: "POST",
+        headers: {
+          ...forge({ covered }),
+          "content-digest": digest,
+          "content-type": "multipart/form-data; boundary=evil",
+        },
+        body,
+      });
+      return [response.status, await response.text()];
+    };
+    expect(await upload(signed)).toEqual([
+      401,
+      expect.stringContaining("does not cover `content-type`"),
+    ]);
+    expect(await upload([...signed, ["content-type", "multipart/form-data; boundary=b"]])).toEqual([
+      401,
+      expect.stringContaining("does not match the request"),
+    ]);
+    const { body: files } = await send("GET", "/v1/files");
+    expect(valueAt(files, "data")).toHaveLength(0);
   });
 
   test("is refused if a header that changes what the call does, or whose session it is of, was added", async () => {

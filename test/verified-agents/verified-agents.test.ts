@@ -3,6 +3,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { signatureHeaders } from "web-bot-auth";
 import { signerFromJWK } from "web-bot-auth/crypto";
+import { sweepSolvedChallenges } from "../../src/accounts/proof-of-work.ts";
 import { readConfig } from "../../src/config/config.ts";
 import { type Gateway, startGateway } from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
@@ -200,6 +201,16 @@ describe.each(STORE_KINDS)("verified agents on %s", (store) => {
     const first = await create(gateway, repeated);
     expect(await create(gateway, repeated)).toEqual(first);
     expect(await accountCount(gateway)).toBe(2);
+  });
+
+  test("a signature does not work again at a process whose clock is behind", async () => {
+    const { gateway, signed } = await start("10;0.25");
+    const expires = Date.now() + 60_000;
+    const headers = await signed({ expires });
+    expect((await create(gateway, headers)).status).toBe(201);
+    await gateway.server.db.write((tx) => sweepSolvedChallenges(tx, expires + 30_000));
+    expect((await create(gateway, headers)).status).toBe(403);
+    expect(await accountCount(gateway)).toBe(1);
   });
 
   test("an operator that is not listed counts as unsigned", async () => {
