@@ -12,6 +12,10 @@ const PATH_MAX_CHARACTERS = 200;
 const FOREIGN_ROOT =
   /^\/(?:openai\/deployments\/[^/]+|api|openai|anthropic|proxy|inference|v1|v2|v1beta)(?=\/)/;
 
+/** Strangers send paths, and each part of each repaired path is looked up. */
+const FOREIGN_ROOTS_MAX = 4;
+const PARTS_MAX = 12;
+
 type MatchRoute = (method: string, path: string) => RouteMatch;
 
 interface Endpoints {
@@ -40,7 +44,10 @@ export function notFoundFault(method: string, path: string, endpoints: Endpoints
   }
   const nearest =
     similarPath(plain, repaired, routes) ??
-    repaired.flatMap((candidate) => leadingParts(candidate)).find((part) => known(part));
+    repaired
+      .filter((candidate) => candidate.split("/").length <= PARTS_MAX)
+      .flatMap((candidate) => leadingParts(candidate))
+      .find((part) => known(part));
   return nearest === undefined ? unknown : nearestFault(method, path, nearest, match);
 }
 
@@ -96,7 +103,9 @@ function leadingParts(path: string): readonly string[] {
 }
 
 /** The path, and what remains of it as each leading foreign part is removed. */
-function withoutForeignRoots(path: string): readonly string[] {
-  const root = FOREIGN_ROOT.exec(path)?.[0];
-  return root === undefined ? [path] : [path, ...withoutForeignRoots(path.slice(root.length))];
+function withoutForeignRoots(path: string, rootsMax = FOREIGN_ROOTS_MAX): readonly string[] {
+  const root = rootsMax === 0 ? undefined : FOREIGN_ROOT.exec(path)?.[0];
+  return root === undefined
+    ? [path]
+    : [path, ...withoutForeignRoots(path.slice(root.length), rootsMax - 1)];
 }

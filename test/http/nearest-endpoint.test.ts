@@ -1,6 +1,7 @@
 // A path without a route gets a 404 in the form of the API that was meant, with the nearest endpoint.
 
 import { afterAll, describe, expect, test } from "bun:test";
+import { notFoundFault } from "../../src/http/nearest-endpoint.ts";
 import { startGateway } from "../support/gateway.ts";
 
 const gateway = await startGateway();
@@ -146,4 +147,23 @@ describe("a path without a route", () => {
 test("a misspelled model id names the right one", async () => {
   const { body } = await send("GET", "/v1/models/anthropic%2Fclaude-sonet-4-6");
   expect(JSON.stringify(body)).toContain("anthropic/claude-sonnet-4-6");
+});
+
+test.each([
+  ["a base URL many times", `${"/v1".repeat(65)}/x`],
+  ["many parts", "/a".repeat(100)],
+  ["both", `${"/v1".repeat(30)}${"/a".repeat(50)}`],
+])("a path of %s is looked up a few times", (_, path) => {
+  let lookups = 0;
+  const match = () => {
+    lookups += 1;
+    return { kind: "none" } as const;
+  };
+  const { status } = notFoundFault("GET", path, {
+    routes: [],
+    match,
+    unsupported: () => undefined,
+  });
+  expect(status).toBe(404);
+  expect(lookups).toBeLessThan(150);
 });

@@ -14,6 +14,8 @@ export function closestName(wanted: string, names: readonly string[]): string | 
   const target = normalize(wanted);
   const maxDistance = Math.floor(target.length / 3);
   const ranked = names
+    // The distance is at least the difference in length, which costs nothing to compute.
+    .filter((name) => Math.abs(normalize(name).length - target.length) <= maxDistance)
     .map((name) => ({ name, distance: editDistance(target, normalize(name)) }))
     .toSorted((left, right) => left.distance - right.distance);
   const [nearest] = ranked;

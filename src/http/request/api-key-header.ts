@@ -65,15 +65,23 @@ export function findApiKey(sources: KeySources, dialect: Dialect): string | unde
 
 // A malformed key is a 401 (RFC 6749 §5.2); two keys are ambiguous and therefore a 400.
 function notBearer(header: string, dialect: Dialect): Fault {
-  const message = RAW_KEY.test(header)
+  const message = isRawKey(header)
     ? "The API key in `authorization` is sent without `Bearer`. Send the header as `Bearer <API_KEY>`."
     : "Send the `authorization` header once, as `Bearer <API_KEY>`.";
   if (header.includes(",") && dialect !== "oauth") return invalid("authorization", message);
   return new Fault("invalid_api_key", "not a bearer key", { message, next: [AUTHENTICATION_STEP] });
 }
 
-/** A key of a gateway, whatever its prefix, alone or after another scheme than `Bearer`. */
-const RAW_KEY = /^(?:(?!bearer\b)\w+ +)?[\w-]+-rt-[^\s,]{20,}$/i;
+const KIND = "-rt-";
+const SECRET_MIN_CHARACTERS = 20;
+
+/** A key of a gateway, whatever its prefix, alone or after another scheme than `Bearer`. In linear time: strangers send it. */
+function isRawKey(text: string): boolean {
+  const [, word = ""] = /^(?:(?!bearer\b)\w+ +)?([^\s,]+)$/i.exec(text) ?? [];
+  const end = word.toLowerCase().indexOf(KIND, 1);
+  const secret = word.slice(end + KIND.length);
+  return end > 0 && secret.length >= SECRET_MIN_CHARACTERS && /^[\w-]+$/.test(word.slice(0, end));
+}
 
 /** Headers in which other services take their keys. */
 const OTHER_KEY_HEADERS = [
@@ -103,7 +111,7 @@ export function missingKeyFault(headers: Headers, dialect: Dialect = "openai"): 
 }
 
 function misplacedKeyHeader(headers: Headers): string | undefined {
-  return OTHER_KEY_HEADERS.find((name) => RAW_KEY.test(headers.get(name) ?? ""));
+  return OTHER_KEY_HEADERS.find((name) => isRawKey(headers.get(name) ?? ""));
 }
 
 export function hasMisplacedKey(headers: Headers): boolean {
