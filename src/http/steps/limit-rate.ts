@@ -10,7 +10,7 @@ import type { Step } from "../request-context.ts";
 /** As of each request: the operator may change them. */
 export interface RateLimits {
   readonly requests?: RateLimiter | undefined;
-  /** Counts rejected model calls; accepted ones are counted by their hold. */
+  /** Counts rejected and repeated model calls; others are counted by their hold. */
   readonly refusals?: RateLimiter | undefined;
 }
 
@@ -24,8 +24,8 @@ export function limitRate(limits: RateLimits): Step {
 }
 
 /**
- * A model call is counted by its hold, across all processes. Rejected ones are counted here and checked before the body is
- * read: otherwise a key without credits could send bodies without limit.
+ * A model call is counted by its hold, across all processes. Rejected ones, and those that get the reply of an earlier one, are
+ * counted here and checked before the body is read: otherwise a key without credits could send bodies without limit.
  */
 export function limitRefusals(limits: RateLimits, clock: () => number): Step {
   return ({ key, now, onResponse }) => {
@@ -33,12 +33,18 @@ export function limitRefusals(limits: RateLimits, clock: () => number): Step {
     if (refusals === undefined || key === undefined) return undefined;
     const { keyId } = key;
     rejectEarly(refusals, refusals.waitMs(keyId, now), now);
-    onResponse.push(({ status }, fault) => {
+    onResponse.push(({ status, headers }, fault) => {
       // Under overload, the limit would cost more than the refusals.
-      if (status >= 400 && fault !== CALL_REFUSED) refusals.count(keyId, clock());
+      if ((status >= 400 && fault !== CALL_REFUSED) || isRepeated(headers))
+        refusals.count(keyId, clock());
     });
     return undefined;
   };
+}
+
+/** By an `Idempotency-Key`, or by the response cache, which states the age. */
+function isRepeated(headers: Headers): boolean {
+  return headers.has("idempotent-replayed") || headers.has("age");
 }
 
 function rejectEarly(
