@@ -21,7 +21,14 @@ import {
   listGuardrails,
   type PatternSettings,
 } from "./guardrails.ts";
-import { decidedLength, type Entity, findMatches, maskOf } from "./patterns.ts";
+import {
+  decidedLength,
+  type Entity,
+  findMatches,
+  maskOf,
+  type Match,
+  MATCHES_MAX,
+} from "./patterns.ts";
 
 export interface OpenGuardsDeps extends CallHookDeps {
   readonly db: Db;
@@ -80,7 +87,17 @@ function checkPatterns(
   texts: readonly GuardedText[],
   note: Note,
 ): readonly string[] {
-  const found = texts.map(({ text }) => findMatches(text, entities));
+  const found: (readonly Match[])[] = [];
+  let left = MATCHES_MAX;
+  for (const { text } of texts) {
+    const matches = findMatches(text, entities, left);
+    if (matches === undefined) {
+      note("denied");
+      throw deniedFault(name, phase, TOO_MANY);
+    }
+    left -= matches.length;
+    found.push(matches);
+  }
   const first = found.findIndex((matches) => matches.length > 0);
   if (first === -1) {
     note("allowed");
@@ -93,6 +110,8 @@ function checkPatterns(
   note("masked");
   return texts.map(({ text }, index) => applyEdits(text, (found[index] ?? []).map(maskOf)));
 }
+
+const TOO_MANY = `it contains more than ${MATCHES_MAX} matches`;
 
 function foundReason(entity: Entity | undefined, path: string | undefined): string {
   const where = path === undefined ? "" : ` in \`${path}\``;
@@ -148,6 +167,12 @@ async function checkPart(
   );
   const entities = masking.flatMap(({ settings }) => settings.entities);
   const matches = findMatches(text, entities);
+  const [firstMasking] = masking;
+  if (matches === undefined) {
+    const name = firstMasking?.name ?? "";
+    noteAs(name)("denied");
+    throw deniedFault(name, phase, TOO_MANY);
+  }
   const decided = isLast ? text.length : Math.max(checked, decidedLength(text, matches));
   const decidedMatches = matches.filter(({ start }) => start >= checked && start < decided);
   for (const { name, settings } of masking) {

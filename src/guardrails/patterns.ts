@@ -61,24 +61,31 @@ export interface Match {
   readonly entity: Entity;
 }
 
-/** In order, without overlaps; of two that overlap, the one that begins first. */
-export function findMatches(text: string, entities: readonly Entity[]): readonly Match[] {
-  const found = entities
-    .flatMap((entity) => matchesOf(text, entity))
-    .sort((one, other) => one.start - other.start || other.end - one.end);
+/** A body has millions of short addresses, whose matches would take gigabytes. */
+export const MATCHES_MAX = 100_000;
+
+/** In order, without overlaps; of two that overlap, the one that begins first. Undefined if there are more than `max`. */
+export function findMatches(
+  text: string,
+  entities: readonly Entity[],
+  max = MATCHES_MAX,
+): readonly Match[] | undefined {
+  const found: Match[] = [];
+  for (const entity of entities) {
+    const { pattern, isValid = () => true } = PATTERNS[entity];
+    for (const { 0: match, index } of text.matchAll(pattern)) {
+      if (!isValid(match)) continue;
+      if (found.length === max) return undefined;
+      found.push({ start: index, end: index + match.length, entity });
+    }
+  }
+  found.sort((one, other) => one.start - other.start || other.end - one.end);
   let end = 0;
   return found.filter((match) => {
     if (match.start < end) return false;
     end = match.end;
     return true;
   });
-}
-
-function matchesOf(text: string, entity: Entity): readonly Match[] {
-  const { pattern, isValid = () => true } = PATTERNS[entity];
-  return [...text.matchAll(pattern)].flatMap(({ 0: match, index }) =>
-    isValid(match) ? [{ start: index, end: index + match.length, entity }] : [],
-  );
 }
 
 /** Matches with spaces are shorter. */

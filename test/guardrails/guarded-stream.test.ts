@@ -22,7 +22,7 @@ const MASKING: Guard = {
   isRemote: false,
   checkAll: () => Promise.reject(new Error("a stream was checked whole")),
   checkPart: async ({ text, checked, isLast }) => {
-    const matches = findMatches(text, ENTITIES);
+    const matches = findMatches(text, ENTITIES) ?? [];
     const decided = isLast ? text.length : Math.max(checked, decidedLength(text, matches));
     const edits = matches.filter(({ start }) => start >= checked && start < decided).map(maskOf);
     return { edits, decided };
@@ -101,7 +101,7 @@ function contentOf(wire: string, choice: number): string {
 }
 
 function maskedWhole(text: string): string {
-  return applyEdits(text, findMatches(text, ENTITIES).map(maskOf));
+  return applyEdits(text, (findMatches(text, ENTITIES) ?? []).map(maskOf));
 }
 
 const WORDS = [

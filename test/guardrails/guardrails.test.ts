@@ -322,6 +322,53 @@ describeEachStore((store) => {
       expect((await postCall(gateway, quoted, "chat", body)).status).toBe(200);
     });
 
+    test("a quote does not pay for a request that a hook made longer", async () => {
+      await saveHook({ phases: ["input"] });
+      const body = bodyOf("chat", "Hi", { max_tokens: 10 });
+      const quote = await send("POST", "/v1/quote", body);
+      const quoted = withHeaders(account, {
+        "x-postern-quote": String(valueAt(quote.json, ["offer"])),
+      });
+      hook.respondWith(() => ({ action: "rewrite", texts: ["long words ".repeat(20_000)] }));
+      const refused = await postCall(gateway, quoted, "chat", body);
+      expect([refused.status, await refused.text()]).toEqual([
+        400,
+        expect.stringContaining("may now cost more than the quote"),
+      ]);
+      expect(await usageRecordsOf(gateway.server.db, account.id)).toEqual([]);
+      hook.respondWith(() => ({ action: "rewrite", texts: ["Ho"] }));
+      expect((await postCall(gateway, quoted, "chat", body)).status).toBe(200);
+    });
+
+    test("more matches than can be masked are denied", async () => {
+      await save("mask", { ...MASKING, phases: ["input"] });
+      const part = { type: "text", text: "a@b.co ".repeat(60_000) };
+      const content = (parts: number) => ({
+        messages: [{ role: "user", content: Array.from({ length: parts }, () => part) }],
+      });
+      const denied = await postCall(gateway, account, "chat", bodyOf("chat", "", content(2)));
+      expect([denied.status, await denied.text()]).toEqual([
+        403,
+        expect.stringContaining("more than 100000 matches"),
+      ]);
+      const masked = await postCall(gateway, account, "chat", bodyOf("chat", "", content(1)));
+      expect([masked.status, await masked.text()]).toEqual([200, expect.not.stringContaining("@")]);
+    });
+
+    test("a body that is nested too deeply is a 400", async () => {
+      await save("mask", MASKING);
+      const nested = "[".repeat(50_000) + "]".repeat(50_000);
+      const response = await fetch(`${gateway.url}/v1/chat/completions`, {
+        method: "POST",
+        headers: account.headers,
+        body: `{"model":"sim/echo","messages":[{"role":"user","content":"Hi"}],"x":${nested}}`,
+      });
+      expect([response.status, await response.text()]).toEqual([
+        400,
+        expect.stringContaining("nesting levels"),
+      ]);
+    });
+
     test("a receipt has the hash of the body that was received", async () => {
       await save("mask", { ...MASKING, phases: ["input"] });
       const body = bodyOf("chat", `Use ${SECRET}`);

@@ -138,7 +138,7 @@ async function runParsed(deps: InferDeps, parsed: ParsedCall): Promise<Response 
     statefulCall,
     catalog,
     pricedAt,
-    candidates: offer === undefined ? priced : withOffer(priced, offer),
+    candidates: offer === undefined ? priced : withOffer(priced, offer, parsed),
     ceiling: offer === undefined ? ceiling : withOfferCeiling(ceiling, offer),
     holdsAll: holdsAll(request, input),
     receipt: wantsReceipt(request, input) ? { quoteId: offer?.id } : undefined,

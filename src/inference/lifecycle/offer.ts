@@ -10,12 +10,12 @@ import type { JsonObject } from "../../base/json.ts";
 import { minNano, type Nano, nanoFromUsd, usdText, usdTextOfPico } from "../../base/money/money.ts";
 import { MINUTE_MS, SECOND_MS } from "../../base/time.ts";
 import { API_PATHS } from "../../usage/usage.ts";
-import type { CostEstimate } from "../metering/cost-estimate.ts";
+import { affordableTokens, type CostEstimate } from "../metering/cost-estimate.ts";
 import { type CostCeiling, readQuoteOffer } from "../request/call-options.ts";
 import { type ParsedRequest, parseRequest } from "../request/parse-request.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import type { PricedCandidate, PricedCandidates } from "../routing/priced-candidates.ts";
-import type { CallInput } from "./call.ts";
+import type { CallInput, ParsedCall } from "./call.ts";
 
 /** The `typ` of the signature's header: a receipt is never taken for a quote. */
 const QUOTE_TYPE = "postern-quote+jwt";
@@ -154,14 +154,18 @@ function nameOf({ model, credential: { provider, byok } }: Candidate): string {
  */
 export function withOffer(
   candidates: PricedCandidates,
-  { max, servedBy, param }: AcceptedOffer,
+  offer: AcceptedOffer,
+  call: Pick<ParsedCall, "input" | "request">,
 ): PricedCandidates {
+  const { max, servedBy, param } = offer;
   const [first, ...others] = candidates.filter(({ candidate }) => servedBy.has(nameOf(candidate)));
   if (first === undefined)
     throw invalid(
       param,
       `Nothing that the quote has a price of can serve this call now. Get a new one with POST /v1/quote, or send the call without \`${param}\`.`,
     );
+  if (call.input.unchecked !== undefined)
+    return withinOffer([first, ...others], offer, call.request.choices);
   const capped = ({ candidate, estimate }: PricedCandidate): PricedCandidate => ({
     candidate,
     estimate: {
@@ -171,6 +175,26 @@ export function withOffer(
     },
   });
   return [capped(first), ...others.map(capped)];
+}
+
+/** A guardrail can make a request much longer than the one that was quoted, so the offer must cover its input. */
+function withinOffer(
+  candidates: PricedCandidates,
+  { max, param }: AcceptedOffer,
+  choices: number,
+): PricedCandidates {
+  const [first, ...others] = candidates.filter(
+    ({ candidate, estimate }) =>
+      candidate.credential.byok ||
+      estimate.amount <= max ||
+      affordableTokens(estimate, max) >= choices,
+  );
+  if (first === undefined)
+    throw invalid(
+      param,
+      `A guardrail has changed this request, and its input alone may now cost more than the quote. Send the call without \`${param}\`.`,
+    );
+  return [first, ...others];
 }
 
 /** The caller's own ceiling may be lower. */
