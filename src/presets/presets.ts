@@ -9,6 +9,8 @@ import { integer, type Reader, type Row, text, type Tx } from "../store/db.ts";
 const PRESETS_PER_ACCOUNT_MAX = 200;
 /** The most versions of one preset; the oldest are deleted. */
 const VERSIONS_MAX = 100;
+/** Of all versions of an account. */
+const CHARACTERS_MAX = 16_777_216;
 
 export interface Preset {
   readonly name: string;
@@ -30,7 +32,7 @@ export async function savePreset(
   const latest = await findPreset(tx, accountId, name);
   const encoded = JSON.stringify(settings);
   if (latest !== undefined && JSON.stringify(latest.settings) === encoded) return latest;
-  if (latest === undefined) await assertBelowLimit(tx, accountId);
+  await assertBelowLimits(tx, accountId, { isNew: latest === undefined, length: encoded.length });
   const version = (latest?.version ?? 0) + 1;
   await tx.run(
     "insert into preset (account_id, name, version, created_at, settings) values (?, ?, ?, ?, ?)",
@@ -46,14 +48,23 @@ export async function savePreset(
   return { name, version, createdAt: now, settings };
 }
 
-async function assertBelowLimit(reader: Reader, accountId: string): Promise<void> {
+async function assertBelowLimits(
+  reader: Reader,
+  accountId: string,
+  { isNew, length }: { readonly isNew: boolean; readonly length: number },
+): Promise<void> {
   const row = await reader.get(
-    "select count(distinct name) as count from preset where account_id = ?",
+    "select count(distinct name) as count, coalesce(sum(length(settings)), 0) as characters from preset where account_id = ?",
     [accountId],
   );
-  if (row !== undefined && integer(row, "count") >= PRESETS_PER_ACCOUNT_MAX)
+  if (row === undefined) return;
+  if (isNew && integer(row, "count") >= PRESETS_PER_ACCOUNT_MAX)
     throw new Fault("conflict", "too many presets", {
       message: `A workspace can have ${PRESETS_PER_ACCOUNT_MAX} presets. Delete one first.`,
+    });
+  if (integer(row, "characters") + length > CHARACTERS_MAX)
+    throw new Fault("conflict", "too long presets", {
+      message: `The presets of a workspace, with their earlier versions, can have ${CHARACTERS_MAX} characters. Delete one first.`,
     });
 }
 

@@ -92,6 +92,21 @@ describeEachStore((store) => {
       expectStatus("savePreset", 409, await save("one-more", {}, caller));
       expect((await save("p1", { system: "x" }, caller)).status).toBe(200);
     });
+
+    test("keeps 16 million characters of a workspace", async () => {
+      const caller = await registerAccount(gateway);
+      const stored = JSON.stringify({ system: "x".repeat(16_777_000) });
+      await gateway.server.db.write((tx) =>
+        tx.run(
+          "insert into preset (account_id, name, version, created_at, settings) values (?, 'big', 1, 0, ?)",
+          [caller.id, stored],
+        ),
+      );
+      expect((await save("small", { system: "x" }, caller)).status).toBe(200);
+      const full = await save("more", { system: "x".repeat(1_000) }, caller);
+      expectStatus("savePreset", 409, full);
+      expect(full.text).toContain("16777216 characters");
+    });
   });
 
   describe(`GET /v1/presets on ${store}`, () => {
@@ -259,6 +274,20 @@ describeEachStore((store) => {
         messages,
       });
       expect(count.status).toBe(200);
+    });
+
+    test("is a 400 if its body is nested too deeply", async () => {
+      await save("deep", SETTINGS);
+      const nested = "[".repeat(50_000) + "]".repeat(50_000);
+      const response = await fetch(`${gateway.url}/v1/chat/completions`, {
+        method: "POST",
+        headers: account.headers,
+        body: `{"model":"@preset/deep","messages":[{"role":"user","content":"Hi"}],"x":${nested}}`,
+      });
+      expect([response.status, await response.text()]).toEqual([
+        400,
+        expect.stringContaining("nesting levels"),
+      ]);
     });
 
     test("is not kept in the response cache, because it can change", async () => {

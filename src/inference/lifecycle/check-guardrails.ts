@@ -3,7 +3,8 @@
 import { API_TRAITS } from "@postern/wires";
 import type { Guard, GuardPhase, GuardrailCheck, OpenGuards } from "../../base/guard.ts";
 import { newId } from "../../base/id.ts";
-import { isObject, type JsonObject, parseJson, parseObject } from "../../base/json.ts";
+import { isObject, type JsonObject, parseObject } from "../../base/json.ts";
+import { parseJsonBody } from "../../http/request/body.ts";
 import { dropProbabilities, replaceText, textFieldsOf } from "../guardrails/guarded-texts.ts";
 import { readForwardedHeaders } from "../request/forwarded-headers.ts";
 import type { UpstreamReply } from "../upstream/read-upstream-reply.ts";
@@ -39,7 +40,7 @@ async function checkGuarded(
       decideFor(input, { body, phase }, runCall));
   const guards = await openGuards({ accountId, keyId, requestId, api, decide }, checks);
   const guarded = { ...input, guardrails: { checks, output: guards.output } };
-  const json = parseJson(input.text);
+  const json = parseJsonBody(input.text);
   // The request of a background call was checked when the call was created.
   if (guards.input === undefined || input.statefulCall !== undefined || !isObject(json))
     return guarded;

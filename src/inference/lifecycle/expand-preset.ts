@@ -3,7 +3,8 @@
 
 import { API_TRAITS } from "@postern/wires";
 import { Fault, invalid } from "../../base/fault.ts";
-import { isObject, type JsonObject, objectIn, parseJson } from "../../base/json.ts";
+import { isObject, type JsonObject, objectIn } from "../../base/json.ts";
+import { parseJsonBody } from "../../http/request/body.ts";
 import type { CallInput } from "./call.ts";
 
 export interface PresetVersion {
@@ -29,7 +30,7 @@ export function namesPreset({ text }: Pick<CallInput, "text">): boolean {
 /** Not async: few calls name a preset, and a promise costs CPU. */
 export function expandPreset(find: FindPreset, input: CallInput): CallInput | Promise<CallInput> {
   if (!namesPreset(input)) return input;
-  const json = parseJson(input.text);
+  const json = parseJsonBody(input.text);
   const model = objectIn(json)?.["model"];
   if (!isObject(json) || typeof model !== "string" || !model.includes(MARK)) return input;
   return expand(find, input, json, model);

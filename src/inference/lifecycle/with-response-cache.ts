@@ -6,8 +6,9 @@ import { createHash } from "node:crypto";
 import { API_TRAITS } from "@postern/wires";
 import { canonicalText } from "../../base/canonical-json.ts";
 import { Fault } from "../../base/fault.ts";
-import { isObject, type JsonObject, parseJson } from "../../base/json.ts";
+import { isObject, type JsonObject } from "../../base/json.ts";
 import { SECOND_MS } from "../../base/time.ts";
+import { parseJsonBody } from "../../http/request/body.ts";
 import type { IdempotentCall } from "../../http/request/idempotent-call.ts";
 import {
   CACHE_HEADER,
@@ -35,7 +36,7 @@ export function readCacheUse(input: CallInput, now: number): IdempotentCall | "b
   // A body that names no option needs no parsing here.
   const isNamed = input.headers.has(CACHE_HEADER) || input.text.includes('"cache"');
   if (most === undefined && !isNamed) return undefined;
-  const json = parseJson(input.text);
+  const json = parseJsonBody(input.text);
   if (!isObject(json)) return undefined;
   const option = readCache(json, input.headers, most);
   if (option === undefined) return undefined;
@@ -62,12 +63,19 @@ function isCacheable(
   return (withTools || !hasTools) && (withStored || !isStored);
 }
 
+/** A double has 15 digits, so two longer integers can be the same number after parsing. */
+const LONG_INTEGERS = /\d{16,}/g;
+
 /** Keys with other restrictions do not share replies: one may not be allowed what the other is. */
-function keyOf({ api, caller, headers, forwardedHeaders }: CallInput, json: JsonObject): string {
+function keyOf(
+  { api, text, caller, headers, forwardedHeaders }: CallInput,
+  json: JsonObject,
+): string {
   const { postern, ...request } = json;
   const identity = {
     api,
     request,
+    integers: text.match(LONG_INTEGERS),
     forwardedHeaders,
     lossy: isObject(postern) ? postern["lossy"] : undefined,
     lossyHeader: headers.get(LOSSY_HEADER),

@@ -274,6 +274,34 @@ describeEachStore((store) => {
       expect([keyed.status, keyed.cache]).toEqual([200, null]);
     });
 
+    test("does not serve a request with another integer that no double has", async () => {
+      const askFor = async (seed: string) => {
+        const response = await fetch(`${gateway.url}/v1/chat/completions`, {
+          method: "POST",
+          headers: withHeaders(account, HOUR).headers,
+          body: `{"model":"${MODEL}","messages":[{"role":"user","content":"Roll"}],"seed":${seed}}`,
+        });
+        await response.text();
+        return [response.status, response.headers.get("x-postern-cache")];
+      };
+      expect(await askFor("9007199254740992")).toEqual([200, "miss"]);
+      expect(await askFor("9007199254740993")).toEqual([200, "miss"]);
+      expect(await askFor("9007199254740993")).toEqual([200, "hit"]);
+    });
+
+    test("is a 400 for a body that is nested too deeply", async () => {
+      const nested = "[".repeat(50_000) + "]".repeat(50_000);
+      const response = await fetch(`${gateway.url}/v1/chat/completions`, {
+        method: "POST",
+        headers: withHeaders(account, HOUR).headers,
+        body: `{"model":"${MODEL}","messages":[{"role":"user","content":"Hi"}],"x":${nested}}`,
+      });
+      expect([response.status, await response.text()]).toEqual([
+        400,
+        expect.stringContaining("nesting levels"),
+      ]);
+    });
+
     test("is a 400 with another value, which names the option", async () => {
       for (const value of ["0", "86401", "1h", "3600, everything", "-1", ""]) {
         const refused = await call(ask(newText()), { "x-postern-cache": value });
