@@ -143,7 +143,7 @@ async function countLocally(request: ParsedRequest, { id }: Model): Promise<Inpu
   const json = commonForm(request);
   const encoding = encodingOf(id);
   return encoding !== undefined && isOpenAiWire(api) && isInputCountable(json)
-    ? { tokens: await countInput(json, encoding), method: "tokenizer" }
+    ? { tokens: await countInput(json, encoding, true), method: "tokenizer" }
     : countRequestTokens(json, id);
 }
 

@@ -76,8 +76,8 @@ export async function countRequestTokens(json: JsonObject, model: string): Promi
     isObject(json[field]) || Array.isArray(json[field]) ? [JSON.stringify(json[field])] : [],
   );
   const [content, schema] = await Promise.all([
-    countTextTokens(texts.join("\n"), encoding),
-    countTextTokens(schemas.join("\n"), encoding),
+    countTextTokens(texts.join("\n"), encoding, true),
+    countTextTokens(schemas.join("\n"), encoding, true),
   ]);
   const messages = Math.max(1, lengthOf(json["messages"]) + lengthOf(json["input"]));
   const tools = lengthOf(json["tools"]);

@@ -43,6 +43,18 @@ test("a run without spaces takes linear time", async () => {
   expect(await countTextTokens("a".repeat(100_000), "o200k_base")).toBeWithin(12_000, 12_501);
 });
 
+test("a count that a charge waits for goes before free counts, which take turns", async () => {
+  const ended: string[] = [];
+  const note = (name: string, count: Promise<number>) => count.then(() => ended.push(name));
+  const long = "some words ".repeat(50_000);
+  await Promise.all([
+    note("long", countTextTokens(long, "o200k_base", true)),
+    note("short", countTextTokens("some words ".repeat(7_000), "o200k_base", true)),
+    note("charge", countTextTokens("some words ".repeat(20_000), "o200k_base")),
+  ]);
+  expect(ended).toEqual(["charge", "short", "long"]);
+});
+
 test("a count fails with its thread, and the next one starts another", async () => {
   // Safe because the thread throws on a text that is none.
   const none = undefined as unknown as string;

@@ -159,6 +159,11 @@ const BODIES: readonly (readonly [path: string, kind: string, fields: Record<str
       { input: [user("x"), ...repeat(19_998, { type: "computer_call_output", call_id: "a" })] },
     ],
     ["embeddings", "inputs", { input: repeat(19_999, "hello") }],
+    [
+      `quote?models=${repeat(10, "openai/gpt-4.1").join(",")}`,
+      "models",
+      { messages: [user("words and ".repeat(400_000))] },
+    ],
   ];
 
 for (const model of ["openai/gpt-4.1", "anthropic/claude-haiku-4-5"])

@@ -32,10 +32,16 @@ export function isInputCountable(body: JsonObject): boolean {
   return inputText(body).isKnown;
 }
 
-export async function countInput(body: JsonObject, encoding: Encoding): Promise<number> {
+/** `isFree`: as for `countTextTokens`. */
+export async function countInput(
+  body: JsonObject,
+  encoding: Encoding,
+  isFree = false,
+): Promise<number> {
   const { texts, tokens } = inputText(body);
-  const counts = await Promise.all(texts.map((text) => countTextTokens(text, encoding)));
-  let total = tokens + (await functionTokens(body["tools"], encoding));
+  const countText = (text: string): Promise<number> => countTextTokens(text, encoding, isFree);
+  const counts = await Promise.all(texts.map(countText));
+  let total = tokens + (await functionTokens(body["tools"], countText));
   for (const count of counts) total += count;
   return total;
 }
@@ -133,7 +139,10 @@ function addCall(input: InputText, call: JsonObject): void {
 }
 
 /** The package's text of the functions is counted piece by piece, as every text. */
-async function functionTokens(tools: unknown, encoding: Encoding): Promise<number> {
+async function functionTokens(
+  tools: unknown,
+  countText: (text: string) => Promise<number>,
+): Promise<number> {
   const functions = listOf(tools).flatMap((tool) => functionOf(tool) ?? []);
   if (functions.length === 0) return 0;
   const { formatFunctionDefinitions, FUNCTION_DEFINITION_TOKEN_OVERHEAD } =
@@ -144,9 +153,7 @@ async function functionTokens(tools: unknown, encoding: Encoding): Promise<numbe
   );
   return Math.max(
     0,
-    (await countTextTokens(text, encoding)) +
-      FUNCTION_DEFINITION_TOKEN_OVERHEAD -
-      FUNCTIONS_EXCESS_TOKENS,
+    (await countText(text)) + FUNCTION_DEFINITION_TOKEN_OVERHEAD - FUNCTIONS_EXCESS_TOKENS,
   );
 }
 

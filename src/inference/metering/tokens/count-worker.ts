@@ -1,4 +1,5 @@
-// The thread that counts tokens. It loads a tokenizer for the first text that needs it.
+// The thread that counts tokens. It loads a tokenizer for the first text that needs it. A long free count is interrupted by the
+// others, so that no caller keeps charges, or the counts of other callers, waiting.
 
 import { parentPort } from "node:worker_threads";
 import { memoize } from "../../../base/memoize.ts";
@@ -9,6 +10,8 @@ export interface CountRequest {
   readonly id: number;
   readonly text: string;
   readonly encoding: Encoding;
+  /** Waits for all that are not free. */
+  readonly isFree: boolean;
 }
 
 export interface CountResult {
@@ -16,10 +19,42 @@ export interface CountResult {
   readonly tokens: number;
 }
 
-parentPort?.on("message", async ({ id, text, encoding }: CountRequest) => {
+interface Job extends Pick<CountRequest, "id" | "text" | "isFree"> {
+  readonly count: (piece: string) => number;
+  start: number;
+  tokens: number;
+}
+
+const paid: Job[] = [];
+const free: Job[] = [];
+let isRunning = false;
+
+parentPort?.on("message", async ({ encoding, ...request }: CountRequest) => {
   const count = await loadTokenizer(encoding);
-  parentPort?.postMessage({ id, tokens: countPieces(text, count) } satisfies CountResult);
+  enqueue({ ...request, count, start: 0, tokens: 0 });
+  if (!isRunning) await runJobs();
 });
+
+function enqueue(job: Job): void {
+  (job.isFree ? free : paid).push(job);
+}
+
+async function runJobs(): Promise<void> {
+  isRunning = true;
+  for (let job = nextJob(); job !== undefined; job = nextJob()) {
+    countSlice(job);
+    const { id, text, start, tokens } = job;
+    if (start < text.length) enqueue(job);
+    else parentPort?.postMessage({ id, tokens } satisfies CountResult);
+    // Messages arrive in between.
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  isRunning = false;
+}
+
+function nextJob(): Job | undefined {
+  return paid.shift() ?? free.shift();
+}
 
 const loadTokenizer = memoize(async (encoding: Encoding) => {
   const tokenizer =
@@ -37,16 +72,19 @@ const PLAIN_TEXT = { disallowedSpecial: new Set<string>() };
 /** The time that the tokenizer takes grows with the square of a run without a space, such as base64. */
 const PIECE_MAX_CHARS = 512;
 
-function countPieces(text: string, count: (piece: string) => number): number {
-  let tokens = 0;
-  for (let start = 0; start < text.length;) {
-    const end = pieceEnd(text, start);
-    tokens += count(text.slice(start, end));
+/** About 20 ms. */
+const SLICE_CHARS = 65_536;
+
+function countSlice(job: Job): void {
+  const { text, count } = job;
+  const sliceEnd = Math.min(job.start + SLICE_CHARS, text.length);
+  while (job.start < sliceEnd) {
+    const end = pieceEnd(text, job.start);
+    job.tokens += count(text.slice(job.start, end));
     // A cut within a run can only add a token. The count must not exceed the provider's.
-    if (end < text.length && text[end] !== " ") tokens -= 1;
-    start = end;
+    if (end < text.length && text[end] !== " ") job.tokens -= 1;
+    job.start = end;
   }
-  return tokens;
 }
 
 /** Before the last single space: tokens begin with their space. */

@@ -34,8 +34,11 @@ interface Counter {
 let counter: Counter | undefined;
 let lastId = 0;
 
-/** Rejects if the thread has failed; the next count starts a new one. */
-export function countTextTokens(text: string, encoding: Encoding): Promise<number> {
+/**
+ * Rejects if the thread has failed; the next count starts a new one. `isFree`: nothing is paid for the count, so counts that a
+ * charge waits for go first.
+ */
+export function countTextTokens(text: string, encoding: Encoding, isFree = false): Promise<number> {
   counter ??= startCounter();
   const { worker, pending } = counter;
   const id = ++lastId;
@@ -43,7 +46,7 @@ export function countTextTokens(text: string, encoding: Encoding): Promise<numbe
   pending.set(id, result);
   // Only a count that is awaited keeps the process alive.
   worker.ref();
-  worker.postMessage({ id, text, encoding } satisfies CountRequest);
+  worker.postMessage({ id, text, encoding, isFree } satisfies CountRequest);
   return result.promise;
 }
 
