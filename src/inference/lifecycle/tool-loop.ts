@@ -266,7 +266,7 @@ interface RanCall {
 
 async function runSearch(state: LoopState, call: ToolCall, id: string): Promise<RanCall> {
   const { deps, loop, sources: known, search } = state;
-  const query = argumentOf(call, "query")?.slice(0, QUERY_MAX_LENGTH);
+  const query = argumentOf(call, "query")?.slice(0, QUERY_MAX_LENGTH).toWellFormed();
   const written = (found: Omit<SearchCall, "queries">, text: string): RanCall => ({
     parts: writeSearchCall(loop.api, { ...found, queries: query === undefined ? [] : [query] }, id),
     text,

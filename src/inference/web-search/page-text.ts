@@ -78,7 +78,7 @@ export function htmlToPage(html: string): FetchedPage {
     if (nodes <= NODES_MAX) throw error;
   }
   const text = tidied(pieces.join(""));
-  const heading = tidied(title).slice(0, TITLE_MAX_LENGTH);
+  const heading = tidied(title).slice(0, TITLE_MAX_LENGTH).toWellFormed();
   return heading === "" ? { text } : { text, title: heading };
 }
 

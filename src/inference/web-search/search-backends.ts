@@ -187,7 +187,7 @@ function boundedSources(
       url: new URL(url).href,
       title: title && cutBytes(title, TITLE_MAX_BYTES),
       content: cutBytes(content, CONTENT_MAX_BYTES),
-      age: age?.slice(0, DATE_MAX_LENGTH),
+      age: age?.slice(0, DATE_MAX_LENGTH).toWellFormed(),
     }));
 }
 
@@ -205,19 +205,23 @@ export function isAllowedPage(
   return allowedDomains.length === 0 || allowedDomains.some(matches);
 }
 
-function matchesDomain({ hostname, pathname }: URL, entry: string): boolean {
-  const bare = entry.toLowerCase().replace(/^https?:\/\//, "");
-  const slash = bare.indexOf("/");
-  const host = slash === -1 ? bare : bare.slice(0, slash);
-  const path = slash === -1 ? "" : bare.slice(slash);
-  const isHost = hostname === host || hostname.endsWith(`.${host}`);
-  return isHost && pathname.toLowerCase().startsWith(path);
+function matchesDomain(page: URL, entry: string): boolean {
+  const listed = URL.parse(`https://${entry.replace(/^https?:\/\//i, "")}`);
+  if (listed === null) return false;
+  const [host, own] = [nameOf(listed), nameOf(page)];
+  const isHost = own === host || own.endsWith(`.${host}`);
+  return isHost && page.pathname.toLowerCase().startsWith(listed.pathname.toLowerCase());
 }
 
-/** Cuts at a whole character. */
+/** A name that ends with a period is the same one. */
+function nameOf({ hostname }: URL): string {
+  return hostname.replace(/\.+$/, "");
+}
+
+/** Cuts at a whole character. Providers refuse a body with half of a character, so the text has none. */
 export function cutBytes(text: string, max: number): string {
   const bytes = Buffer.from(text);
-  if (bytes.length <= max) return text;
+  if (bytes.length <= max) return text.toWellFormed();
   return bytes
     .subarray(0, max)
     .toString()

@@ -2,6 +2,7 @@
 
 import { expect, test } from "bun:test";
 import { htmlToPage } from "../../../src/inference/web-search/page-text.ts";
+import { cutBytes } from "../../../src/inference/web-search/search-backends.ts";
 
 test("keeps text, links and the title, and drops scripts and styles", () => {
   const html = `<!doctype html><title> A &amp; B </title><style>p { color: red }</style>
@@ -20,6 +21,12 @@ test.each([
   ["tags that are not closed", "<div><b><i>x"],
 ])("reads %s", (_, html) => {
   expect(typeof htmlToPage(html).text).toBe("string");
+});
+
+test("has no half of a character, which providers refuse", () => {
+  const { title, text } = htmlToPage(`<title>${"a".repeat(299)}🙂</title><p>🙂 &#xD83D; b`);
+  expect(title).toBe(`${"a".repeat(299)}\ufffd`);
+  expect(cutBytes(text, 100)).toBe("🙂 \ufffd b");
 });
 
 test("reads the beginning of a page with very many nodes", () => {

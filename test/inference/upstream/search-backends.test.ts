@@ -163,6 +163,10 @@ test.each([
   ["https://a.example/blog/1", ["a.example/blog"], [], true],
   ["https://a.example/shop", ["a.example/blog"], [], false],
   ["https://a.example/", [], ["A.example"], false],
+  ["https://a.example./", [], ["a.example"], false],
+  ["https://www.a.example./blog", [], ["a.example/blog"], false],
+  ["https://a.example/", [], ["a.example."], false],
+  ["https://xn--bcher-kva.example/", [], ["bücher.example"], false],
 ])("%s with %p allowed and %p blocked: %p", (url, allowedDomains, blockedDomains, expected) => {
   expect(isAllowedPage(url, { allowedDomains, blockedDomains })).toBe(expected);
 });

@@ -317,19 +317,34 @@ const URL_PATTERN = /https?:\/\/[^\s<>"'`\\)\]}]{1,2000}/g;
 
 const SENTENCE_END = ".,;:!?";
 
-/** The URLs in a text. The end of a sentence is not part of them. */
+/** Of a conversation. A long one has room for millions. */
+const URLS_MAX = 20_000;
+
+/** The first URLs in a text. The end of a sentence is not part of them. */
 export function urlsIn(text: string): readonly string[] {
-  return (text.match(URL_PATTERN) ?? []).map((url) => {
-    let { length } = url;
-    while (SENTENCE_END.includes(url.charAt(length - 1))) length -= 1;
-    return url.slice(0, length);
-  });
+  return text
+    .matchAll(URL_PATTERN)
+    .take(URLS_MAX)
+    .map(([url]) => {
+      let { length } = url;
+      while (SENTENCE_END.includes(url.charAt(length - 1))) length -= 1;
+      return url.slice(0, length);
+    })
+    .toArray();
 }
 
 function urlsOf(turns: readonly Turn[]): readonly string[] {
-  return turns.flatMap(({ role, parts }) =>
-    role === "assistant" ? parts.flatMap(ownPagesIn) : parts.flatMap(textsOf).flatMap(urlsIn),
-  );
+  const urls = new Set<string>();
+  for (const { role, parts } of turns)
+    for (const part of parts) {
+      for (const url of role === "assistant" ? ownPagesIn(part) : urlsInPart(part)) urls.add(url);
+      if (urls.size >= URLS_MAX) return [...urls].slice(0, URLS_MAX);
+    }
+  return [...urls];
+}
+
+function urlsInPart(part: Part): readonly string[] {
+  return textsOf(part).flatMap(urlsIn).slice(0, URLS_MAX);
 }
 
 function textsOf(part: Part): readonly string[] {
