@@ -123,15 +123,19 @@ function readPrefix(
   { timeoutMs, responseMaxBytes }: SendRequest,
 ): Promise<string> {
   return new Promise((resolve) => {
-    let prefix = Buffer.alloc(0);
+    // Joined once: joined for each chunk, a long response in small ones would take quadratic time.
+    const chunks: Buffer[] = [];
+    let bytes = 0;
     const end = (): void => {
       clearTimeout(timer);
-      resolve(prefix.subarray(0, responseMaxBytes).toString("utf8"));
+      resolve(Buffer.concat(chunks).toString("utf8", 0, responseMaxBytes));
     };
     const timer = setTimeout(end, timeoutMs * BODY_TIMEOUT_RATIO);
     response.on("data", (chunk: Buffer) => {
-      prefix = Buffer.concat([prefix, chunk.subarray(0, responseMaxBytes)]);
-      if (prefix.length >= responseMaxBytes) end();
+      if (bytes >= responseMaxBytes) return;
+      chunks.push(chunk);
+      bytes += chunk.length;
+      if (bytes >= responseMaxBytes) end();
     });
     for (const event of ["end", "error", "close"] as const) response.on(event, end);
   });
