@@ -1492,6 +1492,17 @@ const CONNECTIONS: readonly Mutation[] = [
 
 const BILLING: readonly Mutation[] = [
   ...of(
+    "src/billing/x402/chain-client.ts",
+    ["billing/x402/upto-faults"],
+    [
+      [
+        "another settlement that has the nonce proves a payment",
+        "data.startsWith(words, position)",
+        "data.includes(words.slice(128, 192), position)",
+      ],
+    ],
+  ),
+  ...of(
     "src/billing/x402/x402-messages.ts",
     ["billing/x402/x402-payments"],
     [
@@ -1777,10 +1788,15 @@ const CREDENTIALS: readonly Mutation[] = [
     [
       [
         "a signed request works twice",
-        "if (await spendOnce(tx, `nonce.${id}`, expiresAt + CLOCK_SKEW_MS)) return;",
-        "if ((await spendOnce(tx, `nonce.${id}`, expiresAt + CLOCK_SKEW_MS)) || true) return;",
+        "if (await spendOnce(tx, `nonce.${id}`, expiresAt)) return;",
+        "if ((await spendOnce(tx, `nonce.${id}`, expiresAt)) || true) return;",
       ],
       ["a body that is not signed is accepted", "if (body.length === 0) return;", "return;"],
+      [
+        "the boundary of a signed form is not covered",
+        '!isMultipart(message.headers) || has("content-type")',
+        "isMultipart(message.headers) || true",
+      ],
       [
         "a header that changes the cost is not covered",
         "COVERED_HEADER.test(name) && !has(name)",
@@ -1904,6 +1920,17 @@ const CREDENTIALS: readonly Mutation[] = [
         "a receipt hashes what the gateway made of the request",
         "requestSha256: sha256(input.received ?? input.text),",
         "requestSha256: sha256(input.text),",
+      ],
+    ],
+  ),
+  ...of(
+    "src/inference/lifecycle/offer.ts",
+    ["guardrails/guardrails"],
+    [
+      [
+        "a quote pays for a request that a hook made longer",
+        "if (call.input.unchecked !== undefined)",
+        'if (call.input.unchecked === "")',
       ],
     ],
   ),
