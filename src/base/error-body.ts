@@ -89,12 +89,17 @@ const SCIM_TYPES: Readonly<Partial<Record<FaultCode, string>>> = {
 
 export function publicError(fault: Fault, docsPath?: string): PublicError {
   const { param, isUnknownField, next = nextStepsOf(fault.code, docsPath) } = fault.options;
-  const { retryAfterSeconds: wait } = fault.options;
+  const { headers, retryAfterSeconds: wait = secondsOf(headers?.["retry-after"]) } = fault.options;
   const fields =
     wait === undefined
       ? fault.options.fields
       : { retry_after_seconds: Math.max(1, Math.ceil(wait)), ...fault.options.fields };
   return { code: fault.code, message: fault.publicMessage, param, isUnknownField, fields, next };
+}
+
+/** A provider may also name a date. */
+function secondsOf(retryAfter: string | undefined): number | undefined {
+  return retryAfter !== undefined && /^\d{1,9}$/.test(retryAfter) ? Number(retryAfter) : undefined;
 }
 
 /** The body of an error response, and of an error event of Chat Completions or Messages. */

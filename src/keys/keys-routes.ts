@@ -8,7 +8,7 @@ import { invalid } from "../base/fault.ts";
 import { type Nano, nanoFromUsd, usdText } from "../base/money/money.ts";
 import { LIMIT_WINDOWS } from "../base/money/spend-window.ts";
 import { SECOND_MS } from "../base/time.ts";
-import { keyRoute, keyWriteRoute, oneResponse, type Route } from "../http/route.ts";
+import { type Caller, keyRoute, keyWriteRoute, oneResponse, type Route } from "../http/route.ts";
 import {
   cursorSchema,
   listResponse,
@@ -179,8 +179,14 @@ function ownRoute(db: Db): Route {
 }
 
 const KeyPath = z.object({
-  id: z.string().meta({ description: "The key's id.", example: KEY_EXAMPLE.id }),
+  id: z
+    .string()
+    .meta({ description: "The key's id, or `self`: the calling key.", example: KEY_EXAMPLE.id }),
 });
+
+function keyIdOf({ id }: z.infer<typeof KeyPath>, { keyId }: Caller): string {
+  return id === "self" ? keyId : id;
+}
 
 function getRoute(db: Db): Route {
   return keyRoute({
@@ -228,7 +234,7 @@ function changeRoute(): Route {
     faults: ["forbidden", "not_found", "conflict"],
     run: async (tx, { caller, params, body, clientIp, now }) => {
       const act = keyAct(caller, { clientIp, now });
-      const key = await changeKeyForCaller(tx, act, params.id, {
+      const key = await changeKeyForCaller(tx, act, keyIdOf(params, caller), {
         ...parseSettings(body),
         formerSecret: body.former_secret,
       });
@@ -259,7 +265,7 @@ function rotateRoute(keys: Keys): Route {
     tag: "Keys",
     summary: "Rotate a key",
     description:
-      'Replaces the secret of the key; the id `self` is the calling key. The id, limits, spend, scopes, policy and the keys that it created stay as they are. The raw key is only returned in this response; send a random `Idempotency-Key` to get it again if the response is lost. Both secrets are accepted until `former_secret.expires_at`; `former_secret.last_used_at` tells whether a program still uses the former one. End the overlap early with PATCH /v1/keys/{id} `{"former_secret": null}`. Other processes of the gateway notice it within five seconds. Another rotation replaces the former secret with the current one. A key that rotates itself needs an overlap of at least ten minutes. If a key has leaked, rotate it with another key and `overlap_seconds` 0, or revoke it.',
+      'Replaces the secret of the key. The id, limits, spend, scopes, policy and the keys that it created stay as they are. The raw key is only returned in this response; send a random `Idempotency-Key` to get it again if the response is lost. Both secrets are accepted until `former_secret.expires_at`; `former_secret.last_used_at` tells whether a program still uses the former one. End the overlap early with PATCH /v1/keys/{id} `{"former_secret": null}`. Other processes of the gateway notice it within five seconds. Another rotation replaces the former secret with the current one. A key that rotates itself needs an overlap of at least ten minutes. If a key has leaked, rotate it with another key and `overlap_seconds` 0, or revoke it.',
     dialect: "openai",
     params: KeyPath,
     body: RotationBody,
@@ -274,7 +280,7 @@ function rotateRoute(keys: Keys): Route {
     }),
     faults: ["forbidden", "not_found", "conflict"],
     run: async (tx, { caller, params, body, clientIp, now }) => {
-      const id = params.id === "self" ? caller.keyId : params.id;
+      const id = keyIdOf(params, caller);
       const { overlap_seconds: overlapSeconds } = body;
       if (id === caller.keyId && overlapSeconds < OWN_OVERLAP_SECONDS_MIN)
         throw invalid(
@@ -318,7 +324,8 @@ function revokeRoute(): Route {
     ),
     faults: ["forbidden", "not_found"],
     run: async (tx, { caller, params, clientIp, now }) => {
-      const key = await revokeKeyForCaller(tx, keyAct(caller, { clientIp, now }), params.id);
+      const act = keyAct(caller, { clientIp, now });
+      const key = await revokeKeyForCaller(tx, act, keyIdOf(params, caller));
       const isLast = (await countLiveKeys(tx, caller.accountId, now)) === 0;
       if (!isLast) return { status: 200, body: toKeyRecord(key) };
       const { claimedAt } = await getAccount(tx, caller.accountId);

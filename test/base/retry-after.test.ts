@@ -13,3 +13,11 @@ test("an error with `retry-after` has its whole seconds in the body, in every en
   const { fields } = publicError(new Fault("rate_limited", "too fast"));
   expect(fields).toBeUndefined();
 });
+
+test("the seconds that a provider asks for are in the body, too", () => {
+  const waitOf = (text: string): unknown => {
+    const fault = new Fault("rate_limited", "too fast", { headers: { "retry-after": text } });
+    return publicError(fault).fields?.["retry_after_seconds"];
+  };
+  expect([waitOf("3"), waitOf("Sun, 29 Nov 2026 08:00:00 GMT")]).toEqual([3, undefined]);
+});

@@ -121,6 +121,13 @@ describe("documents for agents", () => {
     expect(other.text).not.toContain("## Hand the account over");
   });
 
+  test("the search for models in auth.md finds some", async () => {
+    const { text } = await call(local, "GET /auth.md");
+    const url = /'http:[^']+(\/v1\/models\?[^']+)'/.exec(text)?.[1] ?? "";
+    const { body } = await call(local, `GET ${url}`);
+    expect(listAt(body, "data").length).toBeGreaterThan(0);
+  });
+
   test("llms-full.txt contains auth.md and every endpoint", async () => {
     const { text } = await call(local, "GET /llms-full.txt");
     expect(text).toContain((await call(local, "GET /auth.md")).text.trim());

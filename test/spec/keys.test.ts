@@ -384,6 +384,15 @@ describe.each(STORE_KINDS)("API keys on %s", (store) => {
       expectError(await chat(gateway, key), { status: 403, code: "key_limit_reached" });
     });
 
+    test("changes and revokes the calling key under the id self", async () => {
+      const { id, key } = await mint({ name: "old" });
+      expect((await change("self", { name: "new" }, key)).body).toMatchObject({ id, name: "new" });
+      const revoked = await call(gateway, "DELETE /v1/keys/self", { key });
+      expect(revoked.body).toMatchObject({ id, revoked_at: expect.any(String) });
+      expect(await works(key)).toBe(401);
+      expect(await works(account.key)).toBe(200);
+    });
+
     test("returns 409 for a revoked key", async () => {
       const { id } = await mint();
       await revoke(id);

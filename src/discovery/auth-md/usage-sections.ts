@@ -47,7 +47,7 @@ export function callModelSection(context: DocContext): Section | undefined {
         ? "Choose a model id (`<provider>/<name>`). The list needs no key and has the prices. All of it is long, so search it:"
         : "",
       context.isMounted("GET /v1/models")
-        ? `\`\`\`sh\ncurl -sS '${baseUrl}/v1/models?q=mini&limit=20&fields=id,pricing'\n\`\`\``
+        ? `\`\`\`sh\ncurl -sS '${baseUrl}/v1/models?q=${exampleModel.split("/", 1)[0]}&limit=20&fields=id,pricing'\n\`\`\``
         : "",
       cheapModelsText(context.settings) ?? "",
       "Then use the API that you know: every model works with each of them.",

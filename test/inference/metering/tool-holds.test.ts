@@ -131,6 +131,15 @@ describe.each(STORE_KINDS)("tools that the provider runs, on %s", (store) => {
     expect(provider.requests).toEqual([]);
   });
 
+  test("a refused call with one use of a tool is not told to lower it", async () => {
+    const account = await accountWith(0);
+    const tools = [{ ...SEARCH, max_uses: 1 }];
+    const { status, error } = await call(account, "messages", { ...CLAUDE, tools });
+    expect([status, error["code"]]).toEqual([402, "insufficient_credits"]);
+    expect(String(error["message"])).toContain("may read up to 2");
+    expect(String(error["message"])).not.toContain("max_uses");
+  });
+
   test.each([false, true])(
     "the limit of calls is what the balance affords, and the excess of a provider that ignores it is owed (stream %p)",
     async (stream) => {

@@ -370,7 +370,7 @@ function insufficientCreditsFault(
   const tools =
     request.toolCalls === 0
       ? ""
-      : ` The tools that the provider runs may read up to ${smallest.inputTokens} tokens: lower \`max_tool_calls\` or \`max_uses\`, or use a model with a shorter context.`;
+      : ` The tools that the provider runs may read up to ${smallest.inputTokens} tokens: ${request.toolCalls > 1 ? "lower `max_tool_calls` or `max_uses`, or use" : "use"} a model that costs less or has a shorter context.`;
   const funding =
     choices === ""
       ? " This gateway sells no credits."
