@@ -8,6 +8,7 @@ import {
   callApi,
   errorParam,
   expensiveModelOn,
+  type Json,
   modelOn,
   startHarness,
   WIRES,
@@ -126,6 +127,52 @@ for (const wire of WIRES)
       }
     });
   });
+
+describe("what a provider does not take", () => {
+  const HELLO = [{ role: "user", parts: [{ text: "Hello" }] }];
+  const droppedOn = async (wire: (typeof WIRES)[number], body: Json) => {
+    const response = await callApi(harness, "gemini", { model: modelOn(wire), ...body });
+    expect([response.status, response.json["error"]]).toEqual([200, undefined]);
+    return {
+      header: response.headers.get("x-postern-dropped"),
+      usage: response.json["usageMetadata"],
+      sent: harness.upstreamRequests.at(-1)?.body,
+    };
+  };
+
+  test("is named by the caller's own spelling, in the header and the usage", async () => {
+    const body = {
+      contents: HELLO,
+      generation_config: { top_k: 4, seed: 7 },
+      safety_settings: [{}],
+    };
+    const { header, usage } = await droppedOn("responses", body);
+    const named = header?.split(", ").toSorted();
+    expect(named).toEqual(["generation_config.seed", "generation_config.top_k", "safety_settings"]);
+    expect((usage as Json)["dropped"]).toEqual(header?.split(", "));
+  });
+
+  test("a thinking level that is sent is not listed, unless thoughts were asked for", async () => {
+    const withThinking = (thinkingConfig: Json) => ({
+      contents: HELLO,
+      generationConfig: { thinkingConfig },
+    });
+    const plain = await droppedOn("chat", withThinking({ thinkingLevel: "LOW" }));
+    expect([plain.header, plain.sent?.["reasoning_effort"]]).toEqual([null, "low"]);
+    const shown = { thinkingLevel: "LOW", includeThoughts: true };
+    expect((await droppedOn("chat", withThinking(shown))).header).toBe(
+      "generationConfig.thinkingConfig",
+    );
+  });
+
+  test("a tier without a price is left out at every provider, and named as in this API", async () => {
+    for (const wire of WIRES) {
+      const { header, sent } = await droppedOn(wire, { contents: HELLO, serviceTier: "priority" });
+      expect([wire, header]).toEqual([wire, "serviceTier"]);
+      expect(JSON.stringify(sent)).not.toContain("priority");
+    }
+  });
+});
 
 describe("reasoning from another model", () => {
   test("is dropped and listed, and the conversation goes on", async () => {

@@ -117,8 +117,24 @@ async function featureOutcome(
     200,
     undefined,
   ]);
+  if (api === "gemini")
+    expect([feature.title, wire, dropped.filter((one) => !isSent(fields, one))]).toEqual([
+      feature.title,
+      wire,
+      [],
+    ]);
   const paths = api === wire ? [] : changedPaths(plain, body);
   return { ...base, kind: "supported", paths };
+}
+
+/** Whether the caller's body has the field. */
+function isSent(body: Json, at: string): boolean {
+  let value: unknown = body;
+  for (const name of at.split(/[.[\]]+/).filter((one) => one !== "")) {
+    if (typeof value !== "object" || value === null || !Object.hasOwn(value, name)) return false;
+    value = (value as Json)[name]; // Safe because it has the name.
+  }
+  return true;
 }
 
 /** The paths of the second value that differ from the first. */

@@ -31,6 +31,8 @@ export interface ParsedRequest extends ToolBounds {
   readonly text: string;
   readonly spans: ObjectSpans;
   readonly json: JsonObject;
+  /** The body by the caller's names, if the API has several for a field. */
+  readonly sentJson?: JsonObject | undefined;
   readonly model: string;
   readonly stream: boolean;
   /** Whether the caller asked for the usage of a chat stream. */
@@ -55,7 +57,7 @@ export function parseRequest(
   purpose: "call" | "count" = "call",
 ): ParsedRequest {
   const traits = API_TRAITS[api];
-  const { text, json } = readBody(sent, traits);
+  const { text, json, sentJson } = readBody(sent, traits);
   const spans = memberSpans(text);
   // An empty body is read as an empty object, which has no members.
   if (spans === undefined)
@@ -79,6 +81,7 @@ export function parseRequest(
     text,
     spans,
     json,
+    sentJson,
     ...bounds,
     gatewayFields,
     model,
@@ -139,11 +142,11 @@ function isStream({ relayed, generates }: ApiTraits, json: JsonObject): boolean 
 function readBody(
   text: string,
   traits: ApiTraits,
-): { readonly text: string; readonly json: JsonObject } {
+): Pick<ParsedRequest, "text" | "json" | "sentJson"> {
   const json = parseJsonBody(text);
   if (!isObject(json)) throw invalid(undefined, "The body must be a JSON object.");
   const normalized = asInvalidFault(() => traits.normalize?.(json) ?? json);
-  if (normalized !== json) return readRewritten(JSON.stringify(normalized));
+  if (normalized !== json) return { ...readRewritten(JSON.stringify(normalized)), sentJson: json };
   const zeros = zeroLimits(json, traits);
   const searching = searchMembers(json, traits);
   if (zeros.length > 0 || searching !== undefined)

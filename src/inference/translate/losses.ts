@@ -1,9 +1,10 @@
 // Losses are request fields that the provider's API cannot express. A hint is dropped and listed. Any other loss is rejected
 // with a 400 that names the field in the caller's API, unless the caller allows it. A strict caller gets a 400 for every loss.
 
-import type { Loss, CanonicalRequest } from "@postern/wires";
+import { API_TRAITS, type Loss, type CanonicalRequest } from "@postern/wires";
 import { Fault, invalid } from "../../base/fault.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
+import type { ParsedRequest } from "../request/parse-request.ts";
 
 /** The request header with which a caller refuses every drop. */
 export const STRICT_HEADER = "x-postern-strict";
@@ -26,6 +27,17 @@ export function rejectDropped(dropped: readonly string[], model: string): void {
     path,
     `\`${path}\` would be dropped with ${model}, which does not support it, and this request is strict. Remove it, use another model, or drop it by leaving out \`${STRICT_HEADER}: true\` and \`provider.require_parameters\`.`,
   );
+}
+
+/** The paths by the names in the body that the caller sent. */
+export function sentPaths(
+  { api, json, sentJson = json }: Pick<ParsedRequest, "api" | "json" | "sentJson">,
+  paths: readonly string[],
+): readonly string[] {
+  const { sentPath } = API_TRAITS[api];
+  return sentPath === undefined || paths.length === 0
+    ? paths
+    : paths.map((path) => sentPath(sentJson, path));
 }
 
 /** The paths of the dropped fields. Throws on a loss that must not be dropped. */

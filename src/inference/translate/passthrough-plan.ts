@@ -20,10 +20,11 @@ import { rejectUnknownTools } from "../shared-account/reject-unknown-tools.ts";
 import { destinationOf } from "../shared-account/source-url.ts";
 import { errorTypeOf, streamErrorFault } from "../upstream/provider-error.ts";
 import { redact } from "../upstream/redact.ts";
+import { sentPaths } from "./losses.ts";
 import { droppedStore } from "./provider-store.ts";
 import { withModelId } from "./reply-model.ts";
 import { type RequestAdjustments, rewriteRequest } from "./rewrite-request.ts";
-import { dropsTier, TIER_FIELD } from "./service-tier.ts";
+import { droppedTier } from "./service-tier.ts";
 import { isStreamingApi, addExtrasToReply, passthroughTransform } from "./stream-transform.ts";
 import { allLossPaths } from "./translate-reply.ts";
 import { type PlanInput, requestPath, type TransportPlan } from "./transport-plan.ts";
@@ -55,7 +56,10 @@ function planOf(input: PlanInput, adapted: AdaptedFields | undefined): Transport
     adapted,
     labels: labels.dropped,
   });
-  const allDropped = joined(dropped, droppedStore(request, candidate.credential));
+  const allDropped = sentPaths(
+    request,
+    joined(dropped, droppedStore(request, candidate.credential)),
+  );
   const listed = allDropped.length === 0 ? undefined : JSON.stringify(allLossPaths(allDropped, []));
   return {
     wire: api,
@@ -128,7 +132,7 @@ function adaptRequest(
   const json =
     messages === undefined ? request.json : { ...request.json, messages: JSON.parse(messages) };
   const settings = adaptSettings(request.api, json, abilitiesOf(candidate.model));
-  const tier = dropsTier(input) ? [TIER_FIELD] : NOTHING;
+  const tier = droppedTier(input);
   const adaptedFields = joined(joined(settings.dropped, tier), adapted?.dropped ?? NOTHING);
   const dropped = joined(history.dropped, adaptedFields);
   if (dropped.length === 0 && settings === UNADAPTED) return { adjustments, dropped };

@@ -24,7 +24,7 @@ import { errorTypeOf, streamErrorFault } from "../upstream/provider-error.ts";
 import { redact } from "../upstream/redact.ts";
 import { withModelId } from "./reply-model.ts";
 import { rewriteRequest } from "./rewrite-request.ts";
-import { dropsTier, TIER_FIELD } from "./service-tier.ts";
+import { droppedTier } from "./service-tier.ts";
 import { addExtrasToReply, bytesTransform, passthroughTransform } from "./stream-transform.ts";
 import { allLossPaths } from "./translate-reply.ts";
 import type { PlanInput, TransportPlan } from "./transport-plan.ts";
@@ -161,7 +161,7 @@ function droppedFields(input: PlanInput): readonly string[] {
   const destination = destinationOf(candidate.credential, request.api);
   const labels = withoutUnsafeLabels(guardedJson(request), destination);
   rejectUnknownTools(labels.json, destination);
-  return labels.dropped.concat(dropsTier(input) ? [TIER_FIELD] : []);
+  return labels.dropped.concat(droppedTier(input));
 }
 
 function relayedBody(

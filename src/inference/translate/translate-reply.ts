@@ -65,8 +65,9 @@ export function replyLossPaths(losses: readonly Loss[]): readonly string[] {
 
 // Listed in the usage object beside the cost, as in a stream, where headers are already sent when the losses are known.
 function withDropped(body: JsonObject, dropped: readonly string[]): JsonObject {
-  const { usage } = body;
+  const field = isObject(body["usageMetadata"]) ? "usageMetadata" : "usage";
+  const usage = body[field];
   return dropped.length === 0 || !isObject(usage)
     ? body
-    : { ...body, usage: { ...usage, dropped } };
+    : { ...body, [field]: { ...usage, dropped } };
 }

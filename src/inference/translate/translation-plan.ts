@@ -33,10 +33,10 @@ import {
 import { rejectUnknownTools } from "../shared-account/reject-unknown-tools.ts";
 import { destinationOf } from "../shared-account/source-url.ts";
 import { streamErrorFault } from "../upstream/provider-error.ts";
-import { droppedPaths, isLossOfRequest, isRejected } from "./losses.ts";
+import { droppedPaths, isLossOfRequest, isRejected, sentPaths } from "./losses.ts";
 import { droppedStore } from "./provider-store.ts";
 import { limitedTools, type RequestAdjustments } from "./rewrite-request.ts";
-import { dropsTier, TIER_FIELD } from "./service-tier.ts";
+import { droppedTier } from "./service-tier.ts";
 import type { StreamingApi } from "./stream-transform.ts";
 import { translateReply } from "./translate-reply.ts";
 import { translationTransform } from "./translate-stream.ts";
@@ -198,7 +198,7 @@ function canonicalRequestFor(input: PlanInput, api: StreamingApi): CanonicalRequ
   return {
     ...canonical,
     stream: request.stream,
-    ...(dropsTier(input) ? { serviceTier: undefined } : {}),
+    ...(droppedTier(input).length > 0 ? { serviceTier: undefined } : {}),
     ...(adjustments.outputMax === undefined ? {} : { maxOutputTokens: adjustments.outputMax }),
     ...(byok ||
     provider.endUserField === null ||
@@ -230,11 +230,11 @@ function planOf(input: PlanInput, translation: ChosenTranslation): TransportPlan
   const { request, candidate, requestId, now, modelIdOf, toPublicError } = input;
   const { credential, model } = candidate;
   const inbound = INBOUND_WIRES[api];
-  const dropped = [
+  const dropped = sentPaths(request, [
     ...droppedPaths(input.isLossy, canonical, written.losses, model.id),
     ...droppedStore(request, credential),
-    ...(dropsTier(input) ? [TIER_FIELD] : []),
-  ];
+    ...droppedTier(input),
+  ]);
   const writeContext: ReplyWriteContext = {
     id: requestId,
     model: model.id,

@@ -79,6 +79,8 @@ export interface Reasoning {
   /** Absent: the provider's default for the effort. */
   readonly mode?: "off" | "on" | "adaptive" | "between_tools" | undefined;
   readonly summary?: "auto" | "concise" | "detailed" | "none" | undefined;
+  /** The caller did not ask for this `summary`: it is its API's default. Not part of equality. */
+  readonly isDefaultSummary?: true | undefined;
 }
 
 export type OutputFormat =

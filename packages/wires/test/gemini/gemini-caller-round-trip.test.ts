@@ -28,7 +28,15 @@ const TARGET = { provider: "acme", model: "gemini-3-flash" };
 /** The caller asks for thoughts. */
 const WRITE_CONTEXT = writeContext({ reasoning: { summary: "auto" } });
 
-const DROPPED = new Set(["path", "names", "strictPath", "nativeReason", "origin", "isSignedLater"]);
+const DROPPED = new Set([
+  "path",
+  "names",
+  "strictPath",
+  "isDefaultSummary",
+  "nativeReason",
+  "origin",
+  "isSignedLater",
+]);
 const strip = (value: unknown): unknown =>
   JSON.parse(
     JSON.stringify(value, (key, inner: unknown) => (DROPPED.has(key) ? undefined : inner)),

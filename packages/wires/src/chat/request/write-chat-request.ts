@@ -51,9 +51,9 @@ function hasDialectReasoning({ native }: CanonicalRequest): boolean {
 }
 
 function addReasoningLosses(request: CanonicalRequest, losses: Loss[]): void {
-  const { effort, budgetTokens, mode, summary } = request.reasoning ?? {};
+  const { effort, budgetTokens, mode, summary, isDefaultSummary } = request.reasoning ?? {};
   const path = fieldPath(request, "reasoning");
-  if (summary !== undefined)
+  if (summary !== undefined && isDefaultSummary !== true)
     addToleratedLoss(losses, path, "This API has no parameter for reasoning summaries.");
   const hasEffort = effort !== undefined || budgetTokens !== undefined || mode === "off";
   if (mode !== undefined && !hasEffort)

@@ -60,7 +60,7 @@ function normalizeValue(value: unknown, path: string, isList: boolean): unknown 
 }
 
 /** Names with a leading underscore are Google's own. */
-function camelCase(name: string): string {
+export function camelCase(name: string): string {
   return name.replaceAll(/([a-z0-9])_([a-z0-9])/g, (_, before: string, letter: string) =>
     before.concat(letter.toUpperCase()),
   );

@@ -144,5 +144,6 @@ function readThinking(thinking: JsonObject): Reasoning {
     budgetTokens: budget === DYNAMIC_BUDGET ? undefined : budget,
     mode: budget === 0 ? "off" : budget === DYNAMIC_BUDGET ? "adaptive" : undefined,
     summary: shows === true ? "auto" : "none",
+    isDefaultSummary: shows === undefined || undefined,
   };
 }
