@@ -13,15 +13,17 @@ const TOKENS = 1e6;
 /** The lists round prices of a second differently. */
 const ROUNDING = 0.001;
 
+const OWN_PAGE = /^https:\/\/(developers\.openai|platform\.claude|docs\.x|ai\.google)\./;
+
+const text = readFileSync("docs/checked-prices.md", "utf8");
 const rows = [
-  ...readFileSync("docs/checked-prices.md", "utf8").matchAll(
-    /^\| `([^`]+)` \| ([^|]+) \| ([\d.]+) \| ([^|]+) \|$/gm,
-  ),
-].map(([, id = "", meter = "", usd = "", source = ""]) => ({
+  ...text.matchAll(/^\| `([^`]+)` \| ([^|]+) \| ([\d.]+) \| ([^|]+) \| ([^|]+) \|$/gm),
+].map(([, id = "", meter = "", usd = "", source = "", second = ""]) => ({
   id,
   meter,
   usd: Number(usd),
   source,
+  second,
 }));
 
 function priceOf(card: PriceCard, meter: string): number | undefined {
@@ -51,4 +53,13 @@ test("the catalog has the prices that were checked, of at least thirty models", 
 
 test("each checked price says what was read", () => {
   expect(rows.filter(({ source }) => !/^(LiteLLM \d|https:)/.test(source))).toEqual([]);
+});
+
+test("the text says how many prices have which source", () => {
+  const own = rows.filter(({ source }) => OWN_PAGE.test(source)).length;
+  const one = rows.filter(({ source, second }) => !OWN_PAGE.test(source) && second === "–").length;
+  const two = rows.length - own - one;
+  expect(text).toContain(
+    `Of the ${rows.length} prices, ${own} are from the provider, ${two} from two lists and ${one} from one.`,
+  );
 });
