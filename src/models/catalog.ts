@@ -3,7 +3,7 @@
 
 import { kindOfWire, type ModelKind } from "@postern/wires";
 import type { Secret } from "../base/crypto/secret.ts";
-import { Fault } from "../base/fault.ts";
+import { Fault, type NextStep } from "../base/fault.ts";
 import { memoize } from "../base/memoize.ts";
 import { closestName } from "../base/text/suggest.ts";
 import { DAY_MS } from "../base/time.ts";
@@ -25,7 +25,7 @@ import { OPENAI_FACTS, OPENAI_MODELS, OPENAI_PRICE_RULES } from "./tables/openai
 import { RELAYED_FACTS, RELAYED_MODELS } from "./tables/relayed-models.ts";
 import { RETIRED } from "./tables/retired.ts";
 import { SERVER_TOOL_PRICE_RULES } from "./tables/server-tool-prices.ts";
-import { shutdownDateOf } from "./tables/shutdown-dates.ts";
+import { type Shutdown, shutdownOf } from "./tables/shutdown-dates.ts";
 import { SIMULATOR_FACTS, SIMULATOR_MODELS } from "./tables/simulator-models.ts";
 import { XAI_FACTS, XAI_MAY_ANSWER_AS, XAI_MODELS } from "./tables/xai.ts";
 
@@ -55,7 +55,7 @@ export interface Model {
   readonly checked: string;
   /** Kept for the prices of old records; it cannot be called. */
   readonly retired: boolean;
-  /** "2026-12-01": when its provider shuts it down, or has; null if it has announced nothing. */
+  /** "2026-12-01": when its provider shuts it down; null if it has announced nothing. */
   readonly shutdownDate: string | null;
   readonly simulated: boolean;
   /** The gateway searches the web, or fetches pages, for this model, because its provider does not. */
@@ -75,6 +75,8 @@ export interface Catalog {
   readonly credentials: readonly CatalogCredential[];
   /** Every model, by each of its names in lower case, as `<provider>/<name>`. */
   readonly byName: ReadonlyMap<string, Model>;
+  /** What was shut down by this day is not offered. */
+  readonly day: string;
 }
 
 export interface CatalogCredential {
@@ -136,9 +138,17 @@ const SNAPSHOT =
 const BEDROCK_PREFIX = "bedrock/";
 const DATE = /(20\d{2})-?(0[1-9]|1[0-2])-?(0[1-9]|[12]\d|3[01])(?!\d)/;
 
-/** The models of the catalog without a models file. */
-export function builtInModels(table: PriceTable = PRICE_TABLE): readonly Model[] {
-  return modelsOf(table);
+/** The models of the catalog without a models file; those that were shut down by the day are retired. */
+export function builtInModels(
+  table: PriceTable = PRICE_TABLE,
+  day: string = table.checked,
+): readonly Model[] {
+  return modelsOf(table).map((model) => retiredOn(day, model));
+}
+
+function retiredOn(day: string, model: Model): Model {
+  const isShutDown = model.shutdownDate !== null && model.shutdownDate <= day;
+  return isShutDown ? { ...model, retired: true } : model;
 }
 
 // Merged once per table: several gateways in a process, as in tests, share the models.
@@ -163,6 +173,7 @@ export function catalogOf(
   models: readonly Model[],
   providers: readonly OperatorProvider[] = [],
   credentials: readonly CatalogCredential[] = [],
+  day: string = PRICE_TABLE.checked,
 ): Catalog {
   const byName = new Map<string, Model>();
   const index = (model: Model, name: string): void => {
@@ -177,6 +188,7 @@ export function catalogOf(
     providers,
     credentials,
     byName,
+    day,
   };
 }
 
@@ -202,7 +214,15 @@ function resolveId(catalog: Catalog, name: string): ResolvedModel | undefined {
   if (slash <= 0) return undefined;
   const model = resolve(catalog, id.slice(0, slash), id.slice(slash + 1));
   if (model === undefined || model.retired || model.wires.length === 0) return undefined;
-  return { model, upstreamName: upstreamName(model, id.slice(slash + 1)) };
+  const upstream = upstreamName(model, id.slice(slash + 1));
+  // A snapshot may be shut down before its model is.
+  if (upstream !== model.name && pastShutdown(catalog, model.provider, upstream)) return undefined;
+  return { model, upstreamName: upstream };
+}
+
+function pastShutdown({ day }: Catalog, provider: string, name: string): Shutdown | undefined {
+  const shutdown = shutdownOf(provider, name);
+  return shutdown !== undefined && shutdown.date <= day ? shutdown : undefined;
 }
 
 /** Model ids similar to an unknown one, to suggest in errors. */
@@ -236,11 +256,13 @@ function misspelledIds({ models }: Catalog, id: string, limit: number): string[]
   return meant === undefined ? [] : ids.filter((one) => bareName(one) === meant).slice(0, limit);
 }
 
-/** The 404 for an unknown model id, with similar ids. */
 /** An error does not repeat what may be megabytes. */
 const ECHOED_ID_MAX_LENGTH = 200;
 
+/** The 404 for a model that was shut down, or for an unknown id, with similar ids. */
 export function modelNotFound(catalog: Catalog, id: string, param = "model"): Fault {
+  const shutDown = shutDownFault(catalog, id, param);
+  if (shutDown !== undefined) return shutDown;
   const similar = similarIds(catalog, id);
   const hint =
     similar.length > 0 ? ` Did you mean ${similar.map((name) => `"${name}"`).join(" or ")}?` : "";
@@ -248,6 +270,30 @@ export function modelNotFound(catalog: Catalog, id: string, param = "model"): Fa
     message: `No model has the id ${JSON.stringify(id.slice(0, ECHOED_ID_MAX_LENGTH))}.${hint} Model ids have the form "<provider>/<name>": see GET /v1/models.`,
     param,
   });
+}
+
+/** The 404 for a model that its provider has shut down; undefined for every other id. */
+function shutDownFault(catalog: Catalog, requested: string, param: string): Fault | undefined {
+  const id = withoutClaudeAlias(requested);
+  const slash = id.indexOf("/");
+  if (slash <= 0 || id.length > ECHOED_ID_MAX_LENGTH) return undefined;
+  const [provider, name] = [id.slice(0, slash), id.slice(slash + 1)];
+  const model = resolve(catalog, provider, name);
+  const shutdown =
+    pastShutdown(catalog, provider, name) ??
+    (model?.retired === true ? pastShutdown(catalog, provider, model.name) : undefined);
+  if (shutdown === undefined) return undefined;
+  const { date, successor } = shutdown;
+  const message = `The provider "${provider}" shut ${JSON.stringify(name)} down on ${date}.`;
+  return new Fault("model_not_found", `${id} was shut down`, {
+    message: `${message} ${successor === undefined ? "See GET /v1/models for others." : `Use "${successor}".`}`,
+    param,
+    ...(successor === undefined ? {} : { next: [successorStep(successor)] }),
+  });
+}
+
+function successorStep(id: string): NextStep {
+  return { method: "GET", url: `/v1/models/${id}`, why: "Read the price of its successor." };
 }
 
 /**
@@ -430,7 +476,7 @@ function toModel(listed: ListedPrice, own: SupplementalModel | undefined): Model
     source: listed.source,
     checked: listed.checked,
     retired: !listed.offered || (RETIRED[provider]?.test(name) ?? false),
-    shutdownDate: shutdownDateOf(provider, name),
+    shutdownDate: shutdownOf(provider, name)?.date ?? null,
     simulated: own?.simulated ?? false,
   };
 }

@@ -33,7 +33,7 @@ interface RefreshResult {
 
 export interface LiveCatalog {
   current(): Catalog;
-  /** Reloads the file if its stamp changed; cheap otherwise. */
+  /** Reloads the file if its stamp changed, and retires what is shut down each day; cheap otherwise. */
   refresh(now: number): RefreshResult;
   /** Why the current file is invalid, and since when. */
   problem(): { readonly error: string; readonly since: number } | undefined;
@@ -46,13 +46,17 @@ export function createLiveCatalog(options: {
   /** Undefined where the gateway runs no tools. */
   readonly gatewayTools?: GatewayToolFees | undefined;
   readonly now: number;
+  /** Models that are shut down after this day stay offered, for tests; today if absent. */
+  readonly day?: string | undefined;
 }): LiveCatalog {
-  const builtIn = builtInModels(options.prices);
-  const { file, gatewayTools } = options;
+  const { file, gatewayTools, prices } = options;
+  const dayAt = (now: number): string => options.day ?? utcDay(now);
+  let day = dayAt(options.now);
+  let builtIn = builtInModels(prices, day);
   const finished = ({ byName, providers, credentials }: Catalog): Catalog => {
     const own = new Set(providers.map(({ id }) => id));
     const models = withGatewayTools([...new Set(byName.values())], gatewayTools, own);
-    return catalogOf(models, providers, credentials);
+    return catalogOf(models, providers, credentials, day);
   };
   let stamp: string | undefined;
   const keyStamps = new Map<string, string | undefined>();
@@ -66,36 +70,38 @@ export function createLiveCatalog(options: {
     });
     return finished(merged);
   };
-  const isChanged = (source: ModelsFileSource): boolean =>
-    source.stamp() !== stamp ||
-    [...keyStamps].some(([keyFile, seen]) => source.stamp(keyFile) !== seen);
-  let catalog =
-    file === undefined
-      ? finished(catalogOf(builtIn))
-      : loadAtStart(file, () => load(file, options.now));
+  const isChanged = (): boolean =>
+    file !== undefined &&
+    (file.stamp() !== stamp ||
+      [...keyStamps].some(([keyFile, seen]) => file.stamp(keyFile) !== seen));
+  const loadAt = (now: number): Catalog =>
+    file === undefined ? finished(catalogOf(builtIn)) : load(file, now);
+  let catalog = loadAtStart(file?.path, () => loadAt(options.now));
   let problem: { readonly error: string; readonly since: number } | undefined;
   const refresh = (now: number): RefreshResult => {
-    if (file === undefined || !isChanged(file))
-      return problem === undefined ? { changed: false } : { changed: false, error: problem.error };
+    const today = dayAt(now);
+    const changed = isChanged();
+    if (!changed && today === day) return { changed, ...(problem && { error: problem.error }) };
+    if (today !== day) builtIn = builtInModels(prices, today);
+    day = today;
     try {
-      catalog = load(file, now);
+      catalog = loadAt(now);
       problem = undefined;
     } catch (cause) {
       problem = { error: cause instanceof Error ? cause.message : String(cause), since: now };
     }
-    return problem === undefined ? { changed: true } : { changed: false, error: problem.error };
+    return problem === undefined ? { changed } : { changed: false, error: problem.error };
   };
   return { current: () => catalog, refresh, problem: () => problem };
 }
 
 /** An invalid file is an invalid setting: the process must not be restarted until it is corrected. */
-function loadAtStart(file: ModelsFileSource, load: () => Catalog): Catalog {
+function loadAtStart(path: string | undefined, load: () => Catalog): Catalog {
   try {
     return load();
   } catch (cause) {
     const text = cause instanceof Error ? cause.message : String(cause);
-    const message =
-      file.path === undefined || text.includes(file.path) ? text : `${file.path}: ${text}`;
+    const message = path === undefined || text.includes(path) ? text : `${path}: ${text}`;
     throw new Fault("invalid_request", message, { message, cause });
   }
 }

@@ -88,7 +88,7 @@ export interface Core {
 
 type CoreOptions = Pick<
   ServerOptions,
-  "log" | "now" | "heartbeatWatchMs" | "storeWaitMs" | "isRestarted" | "isForced"
+  "log" | "now" | "heartbeatWatchMs" | "storeWaitMs" | "isRestarted" | "isForced" | "modelsDay"
 >;
 
 /** Releases what an earlier run of this process left open, before other services are created. */
@@ -146,7 +146,7 @@ async function openCoreOn(store: Db, config: Config, options: CoreOptions): Prom
     scheduleTopUps,
   });
   const keyServices = createKeyServices(config, db, master);
-  const catalog = createCatalog(config, now());
+  const catalog = createCatalog(config, now(), options.modelsDay);
   const process = config.processName;
   const lease = createLease({ db, process, epoch, now, storeWaitMs });
   const reconcileHolds = createHoldReconciler({ db, process, epoch, now, ledger, ownHolds });
@@ -177,10 +177,11 @@ function leasesFor({ store }: Config, now: () => number): LedgerDeps<SettledCall
   return store.hasCreditLeases ? { now } : { now, busyHolds: Infinity };
 }
 
-function createCatalog(config: Config, now: number): LiveCatalog {
+function createCatalog(config: Config, now: number, day: string | undefined): LiveCatalog {
   const { modelsFile, pricesFile } = config;
   return createLiveCatalog({
     now,
+    day,
     prices: readPriceTable(pricesFile),
     file: modelsFile === undefined ? undefined : modelsFileAt(modelsFile),
     gatewayTools: gatewayToolFees(config),

@@ -33,6 +33,8 @@ export interface ServerOptions {
   readonly creditWaitMs?: number | undefined;
   /** How often a batch at a provider is looked at; shorter for tests. */
   readonly batchPollMs?: number | undefined;
+  /** Models that are shut down after this day stay offered, for tests; today if absent. */
+  readonly modelsDay?: string | undefined;
   /** For durations, which do not follow the wall clock. */
   readonly monotonicNow?: (() => number) | undefined;
   /** The name servers of the system if absent. */

@@ -27,7 +27,7 @@ describe("models file", () => {
     const catalog = mergeModels(builtInModels(), parseModelsFile(example), NOW);
     expect(catalog.providers.map(({ id }) => id)).toEqual(["local"]);
     expect(inputPrice(catalog, "local/llama-4-scout")).toBe(0n);
-    expect(findModel(catalog, "openai/gpt-3.5-turbo")).toBeUndefined();
+    expect(findModel(catalog, "openai/gpt-5.4-mini")).toBeUndefined();
     expect(inputPrice(catalog, "openai/gpt-5.6-luna", Date.parse("2026-12-01"))).toBe(150_000n);
     expect(inputPrice(catalog, "openai/gpt-5.6-luna", Date.parse("2026-11-30"))).toBe(200_000n);
     expect(findModel(catalog, "openai/gpt-6.2-sol-preview")?.model.maxOutputTokens).toBe(128_000);
@@ -105,8 +105,8 @@ describe("models file", () => {
   });
 
   test("hides models that match a pattern with `*`", () => {
-    const catalog = merged({ hide: ["openai/gpt-3.5*", "openrouter/*"] });
-    expect(findModel(catalog, "openai/gpt-3.5-turbo")).toBeUndefined();
+    const catalog = merged({ hide: ["openai/gpt-5.4*", "openrouter/*"] });
+    expect(findModel(catalog, "openai/gpt-5.4-mini")).toBeUndefined();
     expect(catalog.models.some(({ provider }) => provider === "openrouter")).toBe(false);
     expect(isHidden(["a.c/*"], "abc/x")).toBe(false);
   });

@@ -295,7 +295,7 @@ describe("GET /v1/models", () => {
       },
     ],
     ["anthropic/claude-opus-5-5", { forced_tools: false, seed: false, n: false, prefill: false }],
-    ["anthropic/claude-opus-4-1", { reasoning: "budget", json_schema: false, stop: "provider" }],
+    ["anthropic/claude-haiku-4-5", { reasoning: "budget", json_schema: true, stop: "provider" }],
     ["deepseek/deepseek-v4-pro", { forced_tools: "without_reasoning" }],
     ["mistral/mistral-medium-3-5", { reasoning: "effort", efforts: ["none", "high"] }],
     ["groq/openai/gpt-oss-120b", { n: false, tools: { chat: true } }],

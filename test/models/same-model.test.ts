@@ -22,7 +22,7 @@ describe("same models at other providers", () => {
       "vertex/claude-sonnet-4-5",
     ],
     ["openai/gpt-5.4", "azure/gpt-5.4", "openrouter/openai/gpt-5.4", "bedrock/openai.gpt-5.4"],
-    ["google/gemini-2.5-pro", "openrouter/google/gemini-2.5-pro", "vertex/gemini-2.5-pro"],
+    ["google/gemini-3.5-flash", "openrouter/google/gemini-3.5-flash", "vertex/gemini-3.5-flash"],
     [
       "groq/llama-3.3-70b-versatile",
       "bedrock/meta.llama3-3-70b-instruct-v1:0",

@@ -10,6 +10,7 @@ import { listen } from "../../src/http/listen.ts";
 import { type Timeouts, timeoutsFrom } from "../../src/inference/lifecycle/timeouts.ts";
 import type { FetchFile } from "../../src/inference/media/fetch-file.ts";
 import { PROVIDERS } from "../../src/inference/providers/providers.ts";
+import { PRICE_TABLE } from "../../src/models/list-prices.ts";
 import { createServer, type Server } from "../../src/server/server.ts";
 import { scratchFolder } from "./scratch-folder.ts";
 import { dropPostgres, migratedPostgres } from "./stores/postgres.ts";
@@ -92,6 +93,8 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
     abandonedCallsPerMinute: options.abandonedCallsPerMinute,
     creditWaitMs: options.creditWaitMs,
     batchPollMs: options.batchPollMs ?? 50,
+    // Otherwise a test fails on the day on which a provider shuts its model down.
+    modelsDay: PRICE_TABLE.checked,
     monotonicNow: options.monotonicNow,
     overload: options.overload ?? "off",
     webSocketLifetimeMs: options.webSocketLifetimeMs,

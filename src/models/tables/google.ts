@@ -97,8 +97,26 @@ const GEMINI_4: readonly SupplementalModel[] = GOOGLE_HOSTS.flatMap((provider) =
   gemini4(provider, "Neon", [{ tokens: { input: "3", cache_read: "0.15", output: "15" } }]),
 ]);
 
+/** Under their names since June 2026; the published lists have those of the previews. */
+const IMAGE_MODELS: readonly SupplementalModel[] = GOOGLE_HOSTS.flatMap((provider) =>
+  (
+    [
+      ["gemini-3-pro-image", "Gemini 3 Pro Image", "2", "12", "120"],
+      ["gemini-3.1-flash-image", "Gemini 3.1 Flash Image", "0.5", "3", "60"],
+    ] as const
+  ).map(([name, title, input, output, image]) => ({
+    provider,
+    name,
+    title,
+    source: PRICING_URL,
+    checked: "2026-11-29",
+    pricing: [{ tokens: { input, output, output_image: image } }],
+  })),
+);
+
 export const GOOGLE_MODELS: readonly SupplementalModel[] = [
   ...GEMINI_4,
+  ...IMAGE_MODELS,
   {
     provider: "google",
     name: "gemini-embedding-2",

@@ -27,7 +27,7 @@ const CALLS = {
 describe.each(STORE_KINDS)("402 on %s", (store) => {
   let gateway: Gateway;
   beforeAll(async () => {
-    gateway = await startGateway({ store, providers: ["sim", "openai"] });
+    gateway = await startGateway({ store, providers: ["sim", "openai", "azure"] });
   });
   afterAll(async () => {
     await expectLedgerValid(gateway.server.db);
@@ -56,7 +56,7 @@ describe.each(STORE_KINDS)("402 on %s", (store) => {
   test("names an amount that covers a call of more than $10", async () => {
     const account = await registerAccount(gateway);
     const refused = await post(account, "/v1/responses", {
-      model: "openai/o1-pro",
+      model: "azure/o1-pro",
       input: TEXT,
       max_output_tokens: 100_000,
     });

@@ -656,7 +656,7 @@ describe("x402 settings", () => {
       X402_TOP_UP_USD: "5",
       POSTERN_INVOICE_MAX_USD: "10",
     };
-    gateway = await startGateway({ env, providers: ["sim", "openai"] });
+    gateway = await startGateway({ env, providers: ["sim", "openai", "azure"] });
   });
   afterAll(async () => {
     await gateway.stop();
@@ -684,7 +684,7 @@ describe("x402 settings", () => {
   });
 
   test("the 402 of a call above the largest purchase has no challenge", async () => {
-    const rejected = await callWithoutCredits({ model: "openai/o1-pro", max_tokens: 100_000 });
+    const rejected = await callWithoutCredits({ model: "azure/o1-pro", max_tokens: 100_000 });
     expect(rejected.status).toBe(402);
     expect(rejected.headers.get("payment-required")).toBeNull();
   });

@@ -500,12 +500,12 @@ describe("a provider's own account", () => {
     const reply = { body: JSON.stringify({ candidates, usageMetadata }) };
     const body = { prompt: "a lighthouse", size: "1536x1024", quality: "low" };
     const { sent, paid, response, text } = await send("GOOGLE", reply, PATHS.images, {
-      model: "google/gemini-3.1-flash-image-preview",
+      model: "google/gemini-3.1-flash-image",
       ...body,
     });
     expect(response.headers.get("x-postern-dropped")).toBe("quality");
     expect([sent?.path, sent?.headers["x-goog-api-key"]]).toEqual([
-      "/models/gemini-3.1-flash-image-preview:generateContent",
+      "/models/gemini-3.1-flash-image:generateContent",
       "test-key-01234567",
     ]);
     expect(JSON.parse(sent?.body ?? "")).toEqual({
@@ -528,7 +528,7 @@ describe("a provider's own account", () => {
     [{ stream: true }, "stream"],
     [{ response_format: "url" }, "response_format"],
   ])("of Google is not sent %j", async (more, param) => {
-    const model = "google/gemini-3.1-flash-image-preview";
+    const model = "google/gemini-3.1-flash-image";
     const body = { model, prompt: "x", ...more };
     const { response, sent, text, paid } = await send("GOOGLE", { body: "{}" }, PATHS.images, body);
     expect([response.status, sent, paid]).toEqual([400, undefined, 0n]);

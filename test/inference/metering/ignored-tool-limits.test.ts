@@ -27,9 +27,13 @@ const CALLS: readonly (readonly [name: string, api: Api, body: Json])[] = [
   [
     "`max_tool_calls` at xAI",
     "responses",
-    responses("xai/grok-4", { tools: [MCP], max_tool_calls: 0 }),
+    responses("xai/grok-4.3", { tools: [MCP], max_tool_calls: 0 }),
   ],
-  ["`max_uses` at xAI", "responses", responses("xai/grok-4", { tools: [{ ...MCP, max_uses: 0 }] })],
+  [
+    "`max_uses` at xAI",
+    "responses",
+    responses("xai/grok-4.3", { tools: [{ ...MCP, max_uses: 0 }] }),
+  ],
   [
     "`max_uses` of a tool of OpenAI",
     "responses",

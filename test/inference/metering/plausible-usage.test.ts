@@ -356,7 +356,7 @@ test("holds for the larger of two output limits if the provider chooses", async 
 test("holds the search fee of models that search in every call", async () => {
   const reply = completion({ prompt_tokens: 20, completion_tokens: 1 });
   await open("OPENAI", { ...reply, ending: "silence" }, 0n);
-  const body = { model: "openai/gpt-4o-search-preview", max_tokens: 16, messages: MESSAGES };
+  const body = { model: "openai/gpt-5-search-api", max_tokens: 1_000, messages: MESSAGES };
   const client = openSocketClient(gateway, account, "chat", body);
   const { held } = await waitUntil(
     () => readWallet(gateway.server.db, account.id),

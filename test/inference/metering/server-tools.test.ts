@@ -331,8 +331,6 @@ test("asks OpenAI's Responses for a search that Chat Completions has for few mod
     tools: [{ type: "web_search" }],
   });
   expect(await spent()).toBe(TOKENS + 10_000_000n);
-  await call("openai/gpt-4o-search-preview");
-  expect(provider.requests.at(-1)?.path).toEndWith("/chat/completions");
 });
 
 test("holds a search at the meter of the provider that runs it", async () => {

@@ -19,8 +19,8 @@ import { openSocketClient } from "../support/socket-client.ts";
 /** The end comes this long after the text. The cost is the same if the client has left later. */
 const PAUSE_MS = 150;
 const MARKER = "END-OF-TEXT";
-/** Of openai/gpt-4-turbo, whose input is never cached, in nano-USD. */
-const PRICE = { input: 10_000, output: 30_000 };
+/** Of openai/gpt-4.1, in nano-USD. */
+const PRICE = { input: 2_000, output: 8_000 };
 const USAGE = { prompt_tokens: 5_000, completion_tokens: 30 };
 
 const LONG = "word ".repeat(5_000);
@@ -89,7 +89,7 @@ describe.each(STORE_KINDS)("a stream with input that is not counted, on %s", (st
     const account = await registerAccount(gateway);
     await grantCredits(gateway, account, 10n * USD);
     const client = openSocketClient(gateway, account, "chat", {
-      model: "openai/gpt-4-turbo",
+      model: "openai/gpt-4.1",
       stream: true,
       max_tokens: 100,
       messages: [HI],

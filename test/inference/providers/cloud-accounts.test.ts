@@ -359,7 +359,7 @@ describe("Google Vertex AI", () => {
 
   for (const api of STREAMED_APIS)
     for (const stream of [false, true])
-      for (const model of ["gemini-2.5-flash", "claude-sonnet-4-5"])
+      for (const model of ["gemini-3.5-flash", "claude-sonnet-4-5"])
         test(`calls ${model} with ${api}${stream ? ", streamed" : ""}`, async () => {
           const cloud = startVertex();
           const { gateway, account } = await open(env(cloud));
@@ -397,7 +397,7 @@ describe("Google Vertex AI", () => {
         gateway,
         account,
         "chat",
-        bodyOf("chat", "hello", { model: "vertex/gemini-2.5-flash" }),
+        bodyOf("chat", "hello", { model: "vertex/gemini-3.5-flash" }),
       )
     ).text();
     expect(issued).toEqual([
@@ -423,7 +423,7 @@ describe("Google Vertex AI", () => {
         gateway,
         account,
         "chat",
-        bodyOf("chat", "hello", { model: "vertex/gemini-2.5-flash" }),
+        bodyOf("chat", "hello", { model: "vertex/gemini-3.5-flash" }),
       );
     const first = await Promise.all(Array.from({ length: 8 }, call));
     expect(first.map(({ status }) => status)).toEqual(Array.from({ length: 8 }, () => 200));
@@ -445,7 +445,7 @@ describe("Google Vertex AI", () => {
         gateway,
         account,
         "chat",
-        bodyOf("chat", "hello", { model: "vertex/gemini-2.5-flash" }),
+        bodyOf("chat", "hello", { model: "vertex/gemini-3.5-flash" }),
       );
     expect((await call()).status).toBe(200);
     valid = "token-2";
@@ -461,7 +461,7 @@ describe("Google Vertex AI", () => {
         gateway,
         account,
         "chat",
-        bodyOf("chat", "hello", { model: "vertex/gemini-2.5-flash" }),
+        bodyOf("chat", "hello", { model: "vertex/gemini-3.5-flash" }),
       );
     tokenErrorStatus = 400;
     const rejected = await call();

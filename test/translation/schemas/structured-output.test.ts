@@ -8,7 +8,7 @@ import { type Api, APIS, callApi, type Json } from "../support/harness.ts";
 import { createSdkClients } from "../support/sdk-clients.ts";
 
 const gateway = await startGateway({
-  providers: ["deepseek", "zai", "moonshot", "openai", "anthropic", "bedrock"],
+  providers: ["deepseek", "zai", "moonshot", "openai", "azure", "anthropic", "bedrock"],
 });
 const account = await registerAccount(gateway);
 await grantCredits(gateway, account, 1_000n * USD);
@@ -37,7 +37,7 @@ const VALID = { city: expect.any(String), days: expect.any(Number) };
 /** DeepSeek rejects a JSON schema, and a required tool call while it reasons. */
 const LIMITED_DIRECTIVE = "[[sim: no-schema no-forced-call]]";
 const INSTRUCTED_MODELS = ["deepseek/deepseek-v4-pro", "zai/glm-5.3", "moonshot/kimi-k3"] as const;
-const TOOL_MODEL = "openai/gpt-4-turbo";
+const TOOL_MODEL = "azure/gpt-4-turbo";
 
 async function lastSentBody(): Promise<Json> {
   return JSON.parse((await lastSimulatorRequest(harness.gateway)).body) as Json;
