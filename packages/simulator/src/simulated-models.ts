@@ -12,6 +12,8 @@ const MODELS = [
   { id: "sim/embed", name: "Simulated embeddings", generates: false },
   { id: "sim/image", name: "Simulated images", generates: false },
   { id: "sim/image-each", name: "Simulated images, priced each", generates: false },
+  { id: "sim/image-each-size", name: "Simulated images, priced by size", generates: false },
+  { id: "sim/image-each-pixel", name: "Simulated images, priced by pixel", generates: false },
   { id: "sim/speech", name: "Simulated speech", generates: false },
   { id: "sim/speech-tokens", name: "Simulated speech, priced by token", generates: false },
   { id: "sim/transcribe", name: "Simulated transcription", generates: false },

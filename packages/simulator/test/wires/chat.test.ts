@@ -127,6 +127,8 @@ describe("Chat Completions with the OpenAI SDK", () => {
       "sim/embed",
       "sim/image",
       "sim/image-each",
+      "sim/image-each-size",
+      "sim/image-each-pixel",
       "sim/speech",
       "sim/speech-tokens",
       "sim/transcribe",
