@@ -34,6 +34,7 @@ const settings = [
   "fsync=on",
   "full_page_writes=on",
   "max_prepared_transactions=200",
+  "wal_level=logical",
   "citus.node_conninfo=sslmode=disable",
   // Recovers transactions of two phases soon after a crash; a minute by default.
   "citus.recover_2pc_interval=1s",

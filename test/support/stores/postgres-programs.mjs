@@ -39,8 +39,9 @@ export const POSTGRES_SETTINGS = [
   "dynamic_shared_memory_type=mmap",
   // What costs CPU time and serves no database of a few seconds.
   "autovacuum=off",
-  "io_method=sync",
   "jit=off",
+  // Since PostgreSQL 18.
+  ...(process.env.POSTERN_TEST_POSTGRES_HOME === undefined ? ["io_method=sync"] : []),
 ];
 /** Space for the databases of a test run. */
 const FREE_BYTES_MIN = 4 * 1_073_741_824;
