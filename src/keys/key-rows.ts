@@ -5,7 +5,16 @@ import { toNano } from "../base/money/money.ts";
 import { rollWindows, toLimitWindow } from "../base/money/spend-window.ts";
 import { parsePolicy, policyText } from "../http/key-policy.ts";
 import type { ListableScope } from "../http/scopes.ts";
-import { type Row, text, textOrNull, type Tx, integer, integerOrNull } from "../store/db.ts";
+import {
+  type Reader,
+  type Row,
+  text,
+  textOrNull,
+  type Tx,
+  type Value,
+  integer,
+  integerOrNull,
+} from "../store/db.ts";
 import { type KeyCredential, parseCredential } from "./key-credential.ts";
 import type { KeyHash } from "./key-hashes.ts";
 import { type KeySettings, mergePolicy } from "./key-settings.ts";
@@ -14,21 +23,43 @@ import { toScopes } from "./live-keys.ts";
 
 const PREFIX_SHOWN_CHARACTERS = 12;
 
-export const SELECT_KEY = `select api_key.*, spender.total_spent, spender.day_start, spender.day_spent, spender.week_start,
-  spender.week_spent, spender.month_start, spender.month_spent
-  from api_key join spender on spender.key_id = api_key.id and spender.account_id = api_key.account_id`;
+/** Those keys of the account for which the rest of the statement is true: a condition, and maybe an order and a limit. */
+export async function readKeys(
+  reader: Reader,
+  { accountId, now }: { readonly accountId: string; readonly now: number },
+  rest: string,
+  values: readonly Value[],
+): Promise<readonly Key[]> {
+  const rows = await reader.all(`select * from api_key where account_id = ? and ${rest}`, [
+    accountId,
+    ...values,
+  ]);
+  if (rows.length === 0) return [];
+  const ids = rows.map((row) => text(row, "id")).toSorted();
+  // Not in one statement: a distributed store has the two tables on different nodes. A range, so that it is one text.
+  const spends = await reader.all(
+    `select key_id, total_spent, day_start, day_spent, week_start, week_spent, month_start, month_spent
+     from spender where account_id = ? and key_id >= ? and key_id <= ?`,
+    [accountId, ids[0] ?? "", ids.at(-1) ?? ""],
+  );
+  const spendOf = new Map(spends.map((row) => [text(row, "key_id"), row]));
+  return rows.flatMap((row) => {
+    const spend = spendOf.get(text(row, "id"));
+    return spend === undefined ? [] : [toKey(row, spend, now)];
+  });
+}
 
-export function toKey(row: Row, now: number): Key {
+function toKey(row: Row, spend: Row, now: number): Key {
   const limitWindow = toLimitWindow(textOrNull(row, "limit_window"));
   const spent = rollWindows(
     {
-      total: toNano(row["total_spent"]),
-      day: toNano(row["day_spent"]),
-      week: toNano(row["week_spent"]),
-      month: toNano(row["month_spent"]),
-      dayStart: integer(row, "day_start"),
-      weekStart: integer(row, "week_start"),
-      monthStart: integer(row, "month_start"),
+      total: toNano(spend["total_spent"]),
+      day: toNano(spend["day_spent"]),
+      week: toNano(spend["week_spent"]),
+      month: toNano(spend["month_spent"]),
+      dayStart: integer(spend, "day_start"),
+      weekStart: integer(spend, "week_start"),
+      monthStart: integer(spend, "month_start"),
     },
     now,
   );

@@ -36,7 +36,7 @@ import {
   type KeyCredential,
 } from "./key-credential.ts";
 import { createKeyHashes, type KeyHash, type KeyHashes } from "./key-hashes.ts";
-import { insertKey, type NewKey, scopesText, SELECT_KEY, shownParts, toKey } from "./key-rows.ts";
+import { insertKey, type NewKey, readKeys, scopesText, shownParts } from "./key-rows.ts";
 import { type KeySettings, mergePolicy, validateSettings } from "./key-settings.ts";
 import type { Key } from "./key.ts";
 import type { LiveKey } from "./live-keys.ts";
@@ -251,17 +251,14 @@ export async function getKey(
   id: string,
   now: number,
 ): Promise<Key> {
-  const row = await reader.get(`${SELECT_KEY} where api_key.account_id = ? and api_key.id = ?`, [
-    accountId,
-    id,
-  ]);
-  if (row === undefined)
+  const [key] = await readKeys(reader, { accountId, now }, "id = ?", [id]);
+  if (key === undefined)
     throw new Fault("not_found", "no such key", {
       message: "No key has this id. List the keys with GET /v1/keys.",
       param: "id",
       next: [{ method: "GET", url: "/v1/keys", why: "List the keys." }],
     });
-  return toKey(row, now);
+  return key;
 }
 
 /** With `derivedFrom`, only the keys that were derived from that key, at any depth. */
@@ -272,21 +269,19 @@ export async function listKeys(
   now: number,
 ): Promise<Page<Key>> {
   const { derivedFrom, cursor = maxId("key"), limit } = page;
-  const rows = await reader.all(
-    `${SELECT_KEY} where api_key.account_id = ? and api_key.id < ?${derivedFrom === undefined ? "" : ` and ${BELOW_KEY}`}
-     order by api_key.id desc limit ?`,
-    [accountId, cursor, ...(derivedFrom === undefined ? [] : [belowKey(derivedFrom)]), limit + 1],
+  const keys = await readKeys(
+    reader,
+    { accountId, now },
+    `id < ?${derivedFrom === undefined ? "" : ` and ${BELOW_KEY}`} order by id desc limit ?`,
+    [cursor, ...(derivedFrom === undefined ? [] : [belowKey(derivedFrom)]), limit + 1],
   );
-  return toPage(
-    rows.map((row) => toKey(row, now)),
-    limit,
-  );
+  return toPage(keys, limit);
 }
 
 const IS_LIVE = "revoked_at is null and (expires_at is null or expires_at > ?)";
 
 /** The keys that were derived from one, at any depth, by the list of their ancestors. */
-const BELOW_KEY = "' ' || api_key.ancestors || ' ' like ?";
+const BELOW_KEY = "' ' || ancestors || ' ' like ?";
 
 function belowKey(id: string): string {
   return `% ${id} %`;
@@ -299,12 +294,12 @@ export async function listKeysFrom(
   options: { revoked: boolean; from?: string | undefined; limit?: number; now: number },
 ): Promise<readonly Key[]> {
   const { revoked, from = maxId("key"), limit = KEYS_PER_ACCOUNT_MAX, now } = options;
-  const rows = await reader.all(
-    `${SELECT_KEY} where api_key.account_id = ? and api_key.revoked_at is ${revoked ? "not null" : "null"}
-     and api_key.id <= ? order by api_key.id desc limit ?`,
-    [accountId, from, limit],
+  return readKeys(
+    reader,
+    { accountId, now },
+    `revoked_at is ${revoked ? "not null" : "null"} and id <= ? order by id desc limit ?`,
+    [from, limit],
   );
-  return rows.map((row) => toKey(row, now));
 }
 
 /** What people identify keys by; `ids` are those of one page. */
@@ -333,12 +328,12 @@ export async function listAppKeys(
   accountId: string,
   now: number,
 ): Promise<readonly Key[]> {
-  const rows = await reader.all(
-    `${SELECT_KEY} where api_key.account_id = ? and api_key.app is not null and api_key.revoked_at is null
-     and (api_key.expires_at is null or api_key.expires_at > ?) order by api_key.id desc limit ?`,
-    [accountId, now, KEYS_PER_ACCOUNT_MAX],
+  return readKeys(
+    reader,
+    { accountId, now },
+    `app is not null and ${IS_LIVE} order by id desc limit ?`,
+    [now, KEYS_PER_ACCOUNT_MAX],
   );
-  return rows.map((row) => toKey(row, now));
 }
 
 /** All keys that a person or a key created, revoked ones included. */
@@ -348,11 +343,7 @@ export async function listKeysBy(
   createdBy: string,
   now: number,
 ): Promise<readonly Key[]> {
-  const rows = await reader.all(
-    `${SELECT_KEY} where api_key.account_id = ? and api_key.created_by = ?`,
-    [accountId, createdBy],
-  );
-  return rows.map((row) => toKey(row, now));
+  return readKeys(reader, { accountId, now }, "created_by = ?", [createdBy]);
 }
 
 /** Changes only the given settings; null removes one. */

@@ -351,6 +351,19 @@ describeEachStore((kind) => {
         await submit("freeze", { reason: "test" });
         expect((await search("state=frozen"))[0]).toBe(account.id);
         expect(await search("state=active")).not.toContain(account.id);
+        expect(await search("state=owing")).not.toContain(account.id);
+        expect(await search(`state=frozen&search=${account.id}`)).toEqual([account.id]);
+        const owing = await registerAccount(harness.gateway);
+        const setDebt = (debt: bigint): Promise<number> =>
+          db().write((tx) =>
+            tx.run("update wallet set owed = ? where account_id = ?", [debt, owing.id]),
+          );
+        await setDebt(5n);
+        expect(await search("state=owing")).toContain(owing.id);
+        expect(await search(`state=active&search=${owing.id}`)).toEqual([]);
+        await setDebt(0n);
+        expect(await search("state=owing")).not.toContain(owing.id);
+        expect((await search("state=active"))[0]).toBe(owing.id);
         for (let more = 0; more < 51; more++) await registerAccount(harness.gateway);
         const first = await page("/operator");
         const cursor = /cursor=(acct_[0-9a-z]+)/.exec(first.text)?.[1] ?? "";

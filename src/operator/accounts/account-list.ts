@@ -48,25 +48,60 @@ export async function listAccounts(
   now: number,
 ): Promise<Page<AccountSummary>> {
   const [condition, values] = searchCondition((search ?? "").trim());
-  const stateCondition = state === undefined ? "" : ` and ${STATE_CONDITIONS[state]}`;
+  const { wallets, isMatch } = STATES[state ?? "any"];
   const rows = await reader.all(
-    `select account.*, wallet.promo, wallet.paid, wallet.held, wallet.owed, wallet.frozen_at,
+    `${wallets === undefined ? "" : `with found as materialized (${wallets})`}
+     select account.*,
        (select count(*) from api_key where api_key.account_id = account.id and revoked_at is null
          and (expires_at is null or expires_at > ?)) as live_keys,
        (select max(last_used_at) from api_key where api_key.account_id = account.id) as last_used_at,
        (select count(*) from membership where membership.account_id = account.id) as members
-     from account join wallet on wallet.account_id = account.id
-     where account.id < ?${condition}${stateCondition} order by account.id desc limit ?`,
+     from account where account.id < ?${condition}${isMatch} order by account.id desc limit ?`,
     [now, page.cursor ?? maxId("acct"), ...values, page.limit + 1],
   );
-  return toPage(rows.map(toAccountSummary), page.limit);
+  const walletOf = await readWallets(
+    reader,
+    rows.map((row) => text(row, "id")),
+  );
+  const accounts = rows.flatMap((row) => {
+    const wallet = walletOf.get(text(row, "id"));
+    return wallet === undefined ? [] : [toAccountSummary(row, wallet)];
+  });
+  return toPage(accounts, page.limit);
 }
 
-const STATE_CONDITIONS: Readonly<Record<AccountState, string>> = {
-  active: "wallet.frozen_at is null and wallet.owed = 0",
-  frozen: "wallet.frozen_at is not null",
-  owing: "wallet.frozen_at is null and wallet.owed > 0",
+/** Wallets in a state that few of them are in, and the condition on the account. */
+const STATES: Readonly<
+  Record<AccountState | "any", { readonly wallets?: string; readonly isMatch: string }>
+> = {
+  any: { isMatch: "" },
+  active: {
+    wallets: "select account_id from wallet where frozen_at is not null or owed > 0",
+    isMatch: " and account.id not in (select account_id from found)",
+  },
+  frozen: {
+    wallets: "select account_id from wallet where frozen_at is not null",
+    isMatch: " and account.id in (select account_id from found)",
+  },
+  owing: {
+    wallets: "select account_id from wallet where frozen_at is null and owed > 0",
+    isMatch: " and account.id in (select account_id from found)",
+  },
 };
+
+/** Not in the statement of the accounts: a distributed store has the wallets on other nodes. */
+async function readWallets(
+  reader: Reader,
+  accountIds: readonly string[],
+): Promise<ReadonlyMap<string, Row>> {
+  if (accountIds.length === 0) return new Map();
+  const rows = await reader.all(
+    `select account_id, promo, paid, held, owed, frozen_at from wallet
+     where account_id in (${accountIds.map(() => "?").join(", ")})`,
+    accountIds,
+  );
+  return new Map(rows.map((row) => [text(row, "account_id"), row]));
+}
 
 const NO_MATCH = " and account.id = ''";
 
@@ -101,8 +136,8 @@ function prefixUpperBound(prefix: string, start: string): string {
   return start.padEnd(prefix.length + 1 + ID_SUFFIX_LENGTH, "z");
 }
 
-function toAccountSummary(row: Row): AccountSummary {
-  const owed = toNano(row["owed"]);
+function toAccountSummary(row: Row, wallet: Row): AccountSummary {
+  const owed = toNano(wallet["owed"]);
   return {
     id: text(row, "id"),
     name: textOrNull(row, "name"),
@@ -110,10 +145,10 @@ function toAccountSummary(row: Row): AccountSummary {
     createdAt: integer(row, "created_at"),
     claimedAt: integerOrNull(row, "claimed_at"),
     lastUsedAt: integerOrNull(row, "last_used_at"),
-    state: integerOrNull(row, "frozen_at") !== null ? "frozen" : owed > 0n ? "owing" : "active",
-    promo: toNano(row["promo"]),
-    paid: toNano(row["paid"]),
-    held: toNano(row["held"]),
+    state: integerOrNull(wallet, "frozen_at") !== null ? "frozen" : owed > 0n ? "owing" : "active",
+    promo: toNano(wallet["promo"]),
+    paid: toNano(wallet["paid"]),
+    held: toNano(wallet["held"]),
     owed,
     liveKeys: integer(row, "live_keys"),
     members: integer(row, "members"),
