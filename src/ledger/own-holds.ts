@@ -21,6 +21,8 @@ export interface OwnHolds<UsageRecord> {
   readonly forgetOlder: () => void;
   /** The settlements of calls on leases since the call before the last one: no hold tells that the store lost one. */
   readonly takeLeased: () => readonly SettleRequest<UsageRecord>[];
+  /** Returns taken ones, for the next time. */
+  readonly addLeased: (requests: readonly SettleRequest<UsageRecord>[]) => void;
 }
 
 /** `shrink` removes the parts of a record that are too large to keep. */
@@ -66,6 +68,9 @@ export function createOwnHolds<UsageRecord>(
       leasedBefore = leased;
       leased = [];
       return taken;
+    },
+    addLeased: (requests) => {
+      leased.push(...requests.slice(0, Math.max(0, SETTLEMENTS_MAX - leased.length)));
     },
   };
 }

@@ -4,7 +4,7 @@
 
 import { MINUTE_MS } from "../base/time.ts";
 import { readAllAccounts } from "../store/all-accounts.ts";
-import { type Db, integer, type Row, text } from "../store/db.ts";
+import { type Db, integer, isUnavailable, type Row, text } from "../store/db.ts";
 import type { LeaseShare } from "./credit-lease.ts";
 import type { SettleRequest } from "./decide.ts";
 import type { Ledger } from "./ledger.ts";
@@ -28,7 +28,7 @@ export interface ReconcileDeps<UsageRecord> {
   readonly ledger: Pick<Ledger<UsageRecord>, "settle">;
   readonly ownHolds: Pick<
     OwnHolds<UsageRecord>,
-    "isOpen" | "takeExtension" | "findSettlement" | "forgetOlder" | "takeLeased"
+    "isOpen" | "takeExtension" | "findSettlement" | "forgetOlder" | "takeLeased" | "addLeased"
   >;
   readonly process: string;
   readonly epoch: number;
@@ -87,27 +87,48 @@ export function createHoldReconciler<UsageRecord>(
   };
 }
 
-/** Settles calls on leases again whose usage records the store has lost. */
+/** Settles calls on leases again whose usage records the store has lost. Those that it cannot read are read again in the next run. */
 async function settleLostLeased<UsageRecord>({
   db,
   ledger,
   ownHolds,
 }: ReconcileDeps<UsageRecord>): Promise<number> {
-  const settlements = new Map(ownHolds.takeLeased().map((request) => [request.id, request]));
   const found: SettleRequest<UsageRecord>[] = [];
-  const all = [...settlements.values()];
-  for (let from = 0; from < all.length; from += PAGE) {
-    const page = all.slice(from, from + PAGE);
+  for (const page of pagesOf(db, ownHolds.takeLeased())) {
     const keys = page.map(({ accountId, id }) => [accountId, id] as const);
-    const rows = await db.write((tx) => tx.readMany("usage_record", "account_id, id", keys, "id"));
-    const recorded = new Set(rows.map((row) => text(row, "id")));
-    found.push(...page.filter(({ id }) => !recorded.has(id)));
+    try {
+      const rows = await db.write((tx) =>
+        tx.readMany("usage_record", "account_id, id", keys, "id"),
+      );
+      const recorded = new Set(rows.map((row) => text(row, "id")));
+      found.push(...page.filter(({ id }) => !recorded.has(id)));
+    } catch (error) {
+      if (!isUnavailable(error)) throw error;
+      ownHolds.addLeased(page);
+    }
   }
   // Its share may be that of another call by now, so it is charged to free credits.
   const outcomes = await Promise.all(
     found.map((request) => ledger.settle({ ...request, lease: NO_SHARE, refuseUncovered: false })),
   );
   return outcomes.filter(({ status }) => status === "settled").length;
+}
+
+/** On a distributed store of one account each: a node that is down must not delay the others. */
+function pagesOf<UsageRecord>(
+  { isDistributed }: Db,
+  requests: readonly SettleRequest<UsageRecord>[],
+): readonly (readonly SettleRequest<UsageRecord>[])[] {
+  const settlements = [...new Map(requests.map((request) => [request.id, request])).values()];
+  const groups =
+    isDistributed === true
+      ? [...Map.groupBy(settlements, ({ accountId }) => accountId).values()]
+      : [settlements];
+  return groups.flatMap((group) =>
+    Array.from({ length: Math.ceil(group.length / PAGE) }, (_, page) =>
+      group.slice(page * PAGE, (page + 1) * PAGE),
+    ),
+  );
 }
 
 const NO_SHARE: LeaseShare = { leaseId: "", share: 0n };

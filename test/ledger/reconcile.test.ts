@@ -11,7 +11,7 @@ import {
 import { createOwnHolds } from "../../src/ledger/own-holds.ts";
 import { createHoldReconciler, type HoldReconciliation } from "../../src/ledger/reconcile.ts";
 import { releaseHolds } from "../../src/ledger/sweep.ts";
-import type { Row, Tx, Value } from "../../src/store/db.ts";
+import { type Db, type Row, type Tx, UNAVAILABLE, type Value } from "../../src/store/db.ts";
 import { insertUsage } from "../../src/usage/insert-usage.ts";
 import type { UsageRecord } from "../../src/usage/usage.ts";
 import { verifyLedger } from "../../src/verification/verify.ts";
@@ -145,6 +145,49 @@ describeEachStore((kind, open) => {
         expect(await runJob()).toMatchObject({ settledAgain: 0 });
         ledger.returnLeases();
         await ledger.idle();
+        expect((await verifyLedger(store.db)).problems).toEqual([]);
+      });
+
+    if (kind === "postgres")
+      test("settles calls on leases again whose records it could not read for some time, by account", async () => {
+        const ownHolds = createOwnHolds<UsageRecord>();
+        const other = { accountId: "acct_b", keyId: "key_b" };
+        await store.db.write((tx) => openAccount(tx, other.accountId, [other.keyId], now));
+        for (const owner of [OWNER, other]) {
+          const call = { id: `${owner.keyId}.leased`, ...owner, cost: 70n };
+          const record = usageRecord({ ...call, createdAt: now });
+          ownHolds.addSettlement({ ...call, now, record, lease: { leaseId: "gone", share: 0n } });
+        }
+        let isDown = true;
+        const db: Db = {
+          ...store.db,
+          isDistributed: true,
+          all: async () => [],
+          write: (work) =>
+            store.db.write((tx) =>
+              work({
+                ...tx,
+                readMany: async (table, key, keys, columns) => {
+                  if (isDown && JSON.stringify(keys).includes(OWNER.accountId))
+                    throw Object.assign(new Error("the node is down"), { [UNAVAILABLE]: true });
+                  return tx.readMany(table, key, keys, columns);
+                },
+              }),
+            ),
+        };
+        const clocks = { now: () => now, monotonicNow: () => monotonicMs };
+        reconcile = createHoldReconciler({
+          db,
+          ledger,
+          ownHolds,
+          process: "p",
+          epoch: 1,
+          ...clocks,
+        });
+        expect(await runJob()).toEqual({ settledAgain: 1, released: 0 });
+        for (let run = 0; run < 3; run++) expect(await runJob()).toEqual(NOTHING);
+        isDown = false;
+        expect(await runJob()).toEqual({ settledAgain: 1, released: 0 });
         expect((await verifyLedger(store.db)).problems).toEqual([]);
       });
 
