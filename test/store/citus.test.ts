@@ -2,19 +2,16 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { SQL } from "bun";
-import { createLog } from "../../src/base/log.ts";
-import { createOverloadGuard } from "../../src/http/guards/overload.ts";
-import { createJobs } from "../../src/server/jobs.ts";
-import { createServices } from "../../src/server/services.ts";
-import { shutdown } from "../../src/server/shutdown.ts";
 import { integer } from "../../src/store/db.ts";
 import { verifyFromCheckpoint } from "../../src/verification/verify.ts";
+import { eventually } from "../support/eventually.ts";
 import {
   type Gateway,
   registerAccount,
   startGateway,
   type TestAccount,
 } from "../support/gateway.ts";
+import { runJobs } from "../support/run-jobs.ts";
 import { skipUnless } from "../support/skip.ts";
 import { CITUS_URL, workerUrls } from "../support/stores/citus.ts";
 
@@ -86,18 +83,73 @@ describe.skipIf(isSkipped)("a gateway on Citus", () => {
   });
 
   test("runs every background job", async () => {
-    const config = { ...gateway.config, processName: "jobs" };
-    const options = {
-      log: createLog({ level: "error", isPretty: false, now: Date.now, write: () => {} }),
-      now: Date.now,
-      version: "0.0.0-test",
-      onFatal: () => {},
-    };
-    const services = await createServices(config, options, createOverloadGuard());
-    const failed: string[] = [];
-    for (const { name, run } of createJobs(config, options, services))
-      await run().catch((error: unknown) => failed.push(`${name}: ${String(error)}`));
-    await shutdown(services, async () => {}, Date.now);
+    expect([...(await runJobs(gateway.config))]).toEqual([]);
+  });
+
+  test("sends the statements of a call, and of an account's pages, to one worker", async () => {
+    const { headers } = await registerAccount(gateway);
+    const input = { model: "sim/echo", max_output_tokens: 20, input: "hello" };
+    const messages = [{ role: "user", content: "hello" }];
+    const chat = { model: "sim/echo", max_tokens: 10, messages };
+    const key = { "idempotency-key": crypto.randomUUID() };
+    const requests: readonly (readonly [path: string, body?: object, extra?: object])[] = [
+      ["/v1/chat/completions", chat],
+      ["/v1/chat/completions", { ...chat, stream: true }],
+      ["/v1/chat/completions", chat, key],
+      ["/v1/chat/completions", chat, key],
+      ["/v1/messages", chat],
+      ["/v1/messages", { ...chat, stream: true }],
+      ["/v1/responses", input],
+      ["/v1/responses", { ...input, stream: true }],
+      ["/v1/account"],
+      ["/v1/keys"],
+      ["/v1/usage"],
+      ["/v1/usage/summary"],
+      ["/v1/sessions"],
+      ["/v1/events"],
+      ["/v1/account/budgets"],
+      ["/v1/account/export"],
+    ];
+    const failed: unknown[] = [];
+    await withoutStatementsOnAllShards(gateway, async () => {
+      for (const [path, body, extra] of requests) {
+        const options = {
+          method: body === undefined ? "GET" : "POST",
+          headers: { ...headers, ...extra },
+          ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        };
+        // The connections before were terminated: their first statements fail as unavailable.
+        const response = await eventually(async () => {
+          const attempt = await fetch(`${gateway.url}${path}`, options);
+          return attempt.status !== 503 && attempt;
+        });
+        const text = await response.text();
+        if (response.status !== 200) failed.push([path, body, response.status, text]);
+      }
+    });
     expect(failed).toEqual([]);
   });
 });
+
+/** New connections of the gateway refuse statements that Citus sends to more than one shard, such as those of jobs. */
+async function withoutStatementsOnAllShards(
+  { config, url }: Gateway,
+  work: () => Promise<void>,
+): Promise<void> {
+  const client = new SQL(config.store.databaseUrl?.reveal() ?? "", { max: 1 });
+  const rows = await client.unsafe("select current_database() as name");
+  const database = `alter database ${String(rows[0]?.name)}`;
+  const reconnect = (): Promise<unknown> =>
+    client.unsafe(
+      "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and application_name = 'postern'",
+    );
+  try {
+    await client.unsafe(`${database} set citus.multi_task_query_log_level = 'error'`);
+    await reconnect();
+    await work();
+  } finally {
+    await client.unsafe(`${database} reset citus.multi_task_query_log_level`);
+    await reconnect();
+    await client.close();
+  }
+}

@@ -2,6 +2,7 @@
 // clearing account, so that the processor's statements can be reconciled to the cent.
 
 import { type Nano, MAX_NANO, maxNano, minNano, toNano } from "../../base/money/money.ts";
+import { readAllAccounts } from "../../store/all-accounts.ts";
 import { type Reader, type Row, text, type Tx } from "../../store/db.ts";
 import {
   type ThresholdCrossing,
@@ -188,12 +189,10 @@ export async function writeOffDebt(
  * Accounts with a debt and available credit. Accounts without credit are skipped, so that they cannot fill the page.
  */
 export async function listDebtors(reader: Reader, max: number): Promise<readonly string[]> {
-  const rows = await reader.all(
-    `select account_id from wallet where owed > 0 and promo + paid > held
-     order by account_id limit ?`,
-    [max],
-  );
-  return rows.map((row) => text(row, "account_id"));
+  const sql =
+    "select account_id from wallet where owed > 0 and promo + paid > held order by account_id limit ?";
+  const rows = await readAllAccounts(reader, "wallet", sql, [max]);
+  return rows.slice(0, max).map((row) => text(row, "account_id"));
 }
 
 /** The credit that a refund can take without a loss. Locks the wallet until the transaction ends. */

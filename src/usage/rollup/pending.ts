@@ -105,11 +105,7 @@ export async function* readPending(
   reader: Reader,
   accountId?: string,
 ): AsyncGenerator<readonly RollupDelta[]> {
-  const ofAccount =
-    accountId === undefined
-      ? ""
-      : "and account_id in ('', ?) and (account_id <> '' or deltas like ?)";
-  const params = accountId === undefined ? [] : [accountId, `%"${accountId}"%`];
+  const [ofAccount, params] = conditionOf(reader, accountId);
   for (let after = ""; ;) {
     const rows = await reader.all(
       `select * from usage_pending where id > ? ${ofAccount} order by id limit ?`,
@@ -124,6 +120,20 @@ export async function* readPending(
     after = text(last, "id");
     if (reader.kind === "sqlite") await new Promise((resolve) => setImmediate(resolve));
   }
+}
+
+/** Rows without an account have deltas of several accounts. A distributed store has none. */
+function conditionOf(
+  { isDistributed }: Reader,
+  accountId: string | undefined,
+): readonly [sql: string, params: readonly string[]] {
+  if (accountId === undefined) return ["", []];
+  return isDistributed === true
+    ? ["and account_id = ?", [accountId]]
+    : [
+        "and account_id in ('', ?) and (account_id <> '' or deltas like ?)",
+        [accountId, `%"${accountId}"%`],
+      ];
 }
 
 /** Before this hour, the roll-ups have all calls of the account. */
