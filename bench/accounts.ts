@@ -11,7 +11,7 @@ import { parseArgs } from "node:util";
 import { cpuOfOwnPostgres, startPostgres } from "./bench-postgres.ts";
 import { serveConstantReplies } from "./constant-provider.ts";
 import { generateLoad } from "./load-generator.ts";
-import { fundedKey, type ServerProcess, startServer } from "./server-process.ts";
+import { createKey, fundedKey, type ServerProcess, startServer } from "./server-process.ts";
 
 const { values: args } = parseArgs({
   options: {
@@ -111,14 +111,6 @@ async function start(tree: string, kind: Subject["kind"], accounts: number): Pro
     failures: 0,
     idle: 0,
   };
-}
-
-/** The key of a new account with its starting credit, which is enough for thousands of calls. */
-async function createKey(url: string): Promise<string> {
-  const headers = { "content-type": "application/json" };
-  const response = await fetch(`${url}/v1/accounts`, { method: "POST", body: "{}", headers });
-  // Safe: with an undefined key every call fails, and the table says so.
-  return ((await response.json()) as { api_key: string }).api_key;
 }
 
 async function load(subject: Subject, calls: number): Promise<number> {
