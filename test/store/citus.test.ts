@@ -133,7 +133,7 @@ describe.skipIf(isSkipped)("a gateway on Citus", () => {
 
 /** New connections of the gateway refuse statements that Citus sends to more than one shard, such as those of jobs. */
 async function withoutStatementsOnAllShards(
-  { config, url }: Gateway,
+  { config }: Gateway,
   work: () => Promise<void>,
 ): Promise<void> {
   const client = new SQL(config.store.databaseUrl?.reveal() ?? "", { max: 1 });
