@@ -1,4 +1,4 @@
-// Routes of /v1/mcp_servers.
+// Routes of /v1/mcp-servers.
 
 import { z } from "zod";
 import { namedResourceRoutes } from "../activity/named-resource-routes.ts";
@@ -79,7 +79,7 @@ export interface McpServerRouteDeps extends McpServerDeps {
 export function mcpServerRoutes(deps: McpServerRouteDeps): readonly Route[] {
   return namedResourceRoutes({
     db: deps.db,
-    path: "/v1/mcp_servers",
+    path: "/v1/mcp-servers",
     object: "mcp_server",
     id: "McpServer",
     article: "an",

@@ -146,7 +146,7 @@ function binding(accountId: string, name: string): string {
 
 const LIST_STEP = {
   method: "GET",
-  url: "/v1/mcp_servers",
+  url: "/v1/mcp-servers",
   why: "List the MCP servers of the workspace.",
 } as const;
 
@@ -167,7 +167,7 @@ function tooMany(): Fault {
 
 function noSuchServer(name: string): Fault {
   return new Fault("not_found", "no such MCP server", {
-    message: `This workspace has no MCP server "${name}". List them with GET /v1/mcp_servers.`,
+    message: `This workspace has no MCP server "${name}". List them with GET /v1/mcp-servers.`,
     param: "name",
     next: [LIST_STEP],
   });

@@ -233,7 +233,7 @@ function isStored(mode: StoreMode, { json, text }: ParsedRequest): boolean {
   if (mode === "never" && json["background"] === true && store !== false)
     throw invalid(
       "background",
-      "Background responses must be stored, and this gateway or this account stores none (GET /v1/account/response_storage). Remove `background`.",
+      "Background responses must be stored, and this gateway or this account stores none (GET /v1/account/response-storage). Remove `background`.",
     );
   if (store === false || mode === "never") return false;
   if (store === true) return true;

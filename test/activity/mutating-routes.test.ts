@@ -96,15 +96,15 @@ const REQUESTS: Readonly<Record<string, (world: World) => Promise<Send> | Send>>
   },
   changeBudgets: (world) => () => send(world, "PATCH", "/v1/account/budgets", { daily_usd: 5 }),
   changeResponseStorage: (world) => () =>
-    send(world, "PATCH", "/v1/account/response_storage", { retention_days: 7 }),
+    send(world, "PATCH", "/v1/account/response-storage", { retention_days: 7 }),
   changeBalanceAlert: (world) => () =>
     send(world, "PATCH", "/v1/account/balance-alert", { low_usd: 5 }),
   changeBillingDetails: (world) => () =>
     send(world, "PATCH", "/v1/billing/details", { name: "Example Ltd" }),
-  saveMcpServer: (world) => () => send(world, "POST", "/v1/mcp_servers/docs", MCP_SERVER),
+  saveMcpServer: (world) => () => send(world, "POST", "/v1/mcp-servers/docs", MCP_SERVER),
   deleteMcpServer: async (world) => {
-    await send(world, "POST", "/v1/mcp_servers/docs", MCP_SERVER);
-    return () => send(world, "DELETE", "/v1/mcp_servers/docs");
+    await send(world, "POST", "/v1/mcp-servers/docs", MCP_SERVER);
+    return () => send(world, "DELETE", "/v1/mcp-servers/docs");
   },
   saveGuardrail: (world) => () => send(world, "POST", "/v1/guardrails/no-mail", GUARDRAIL),
   deleteGuardrail: async (world) => {

@@ -36,7 +36,7 @@ describe.each(STORE_KINDS)("MCP servers on %s", (store) => {
     call(gateway, route, { key, ...(body === undefined ? {} : { body }) });
 
   test("saves, replaces, lists and deletes a server, and never shows its headers", async () => {
-    const saved = await send("POST /v1/mcp_servers/docs", SERVER);
+    const saved = await send("POST /v1/mcp-servers/docs", SERVER);
     expectStatus("saveMcpServer", 200, saved);
     expect(saved.body).toMatchObject({
       object: "mcp_server",
@@ -45,25 +45,25 @@ describe.each(STORE_KINDS)("MCP servers on %s", (store) => {
       allowed_tools: ["search"],
       header_names: ["authorization", "x-team"],
     });
-    const got = await send("GET /v1/mcp_servers/docs");
+    const got = await send("GET /v1/mcp-servers/docs");
     expectStatus("getMcpServer", 200, got);
     expect(got.body).toEqual(saved.body);
-    const replaced = await send("POST /v1/mcp_servers/docs", { url: SERVER.url });
+    const replaced = await send("POST /v1/mcp-servers/docs", { url: SERVER.url });
     expect(replaced.body).toMatchObject({ allowed_tools: null, header_names: [] });
-    const listed = await send("GET /v1/mcp_servers");
+    const listed = await send("GET /v1/mcp-servers");
     expectStatus("listMcpServers", 200, listed);
     expect(valueAt(listed.body, "data")).toEqual([replaced.body]);
     const audit = await send("GET /v1/audit");
     for (const seen of [saved, got, listed, audit])
       expect(JSON.stringify(seen.body)).not.toContain("sk-docs");
-    const deleted = await send("DELETE /v1/mcp_servers/docs");
+    const deleted = await send("DELETE /v1/mcp-servers/docs");
     expectStatus("deleteMcpServer", 200, deleted);
-    expectStatus("deleteMcpServer", 404, await send("DELETE /v1/mcp_servers/docs"));
-    expectStatus("getMcpServer", 404, await send("GET /v1/mcp_servers/docs"));
+    expectStatus("deleteMcpServer", 404, await send("DELETE /v1/mcp-servers/docs"));
+    expectStatus("getMcpServer", 404, await send("GET /v1/mcp-servers/docs"));
   });
 
   test("stores the headers encrypted, for their own account and name, also after a rotation", async () => {
-    await send("POST /v1/mcp_servers/sealed", SERVER);
+    await send("POST /v1/mcp-servers/sealed", SERVER);
     const { db } = gateway.server;
     const rows = await db.all("select * from mcp_server where account_id = ?", [account.id]);
     expect(rows.flatMap((row) => Object.values(row).map(String)).join()).not.toContain("sk-docs");
@@ -77,7 +77,7 @@ describe.each(STORE_KINDS)("MCP servers on %s", (store) => {
     );
     const [moved] = await findCallServers(db, account.id, only);
     expect(() => moved?.readHeaders()).toThrow();
-    await send("DELETE /v1/mcp_servers/moved");
+    await send("DELETE /v1/mcp-servers/moved");
   });
 
   test.each([
@@ -93,39 +93,39 @@ describe.each(STORE_KINDS)("MCP servers on %s", (store) => {
     ["allowed_tools", { allowed_tools: [] }],
   ])("refuses a bad %s", async (param, more) => {
     const body = { ...SERVER, url: "https://mcp.example.com/bad", ...more };
-    const response = await send("POST /v1/mcp_servers/bad", body);
+    const response = await send("POST /v1/mcp-servers/bad", body);
     expectError(response, { status: 400, code: "invalid_request" });
     expect(textAt(response.body, "error.param")).toStartWith(param);
   });
 
   test("refuses a bad name, and an unknown parameter", async () => {
-    expectStatus("listMcpServers", 400, await send("GET /v1/mcp_servers?by=name"));
-    expectStatus("getMcpServer", 400, await send("GET /v1/mcp_servers/Docs"));
-    expectStatus("deleteMcpServer", 400, await send("DELETE /v1/mcp_servers/Docs"));
+    expectStatus("listMcpServers", 400, await send("GET /v1/mcp-servers?by=name"));
+    expectStatus("getMcpServer", 400, await send("GET /v1/mcp-servers/Docs"));
+    expectStatus("deleteMcpServer", 400, await send("DELETE /v1/mcp-servers/Docs"));
   });
 
   test("has at most 20 servers, each with a URL of its own", async () => {
     const other = await registerAccount(gateway);
     for (let index = 0; index < 20; index++) {
       const body = { url: `https://mcp.example.com/${index}` };
-      expect((await send(`POST /v1/mcp_servers/s${index}`, body, other.key)).status).toBe(200);
+      expect((await send(`POST /v1/mcp-servers/s${index}`, body, other.key)).status).toBe(200);
     }
     const same = await send(
-      "POST /v1/mcp_servers/s0",
+      "POST /v1/mcp-servers/s0",
       { url: "https://mcp.example.com/1" },
       other.key,
     );
     expectStatus("saveMcpServer", 409, same);
-    const more = await send("POST /v1/mcp_servers/s20", SERVER, other.key);
+    const more = await send("POST /v1/mcp-servers/s20", SERVER, other.key);
     expect(more.status).toBe(409);
-    expect(JSON.stringify((await send("GET /v1/mcp_servers")).body)).not.toContain("s0");
+    expect(JSON.stringify((await send("GET /v1/mcp-servers")).body)).not.toContain("s0");
   });
 
   test("a key for model calls cannot change the list", async () => {
     const { body } = await send("POST /v1/keys", { scopes: ["models:write"] });
     const key = textAt(body, "api_key");
-    expect((await send("POST /v1/mcp_servers/docs", SERVER, key)).status).toBe(403);
-    expect((await send("DELETE /v1/mcp_servers/docs", undefined, key)).status).toBe(403);
+    expect((await send("POST /v1/mcp-servers/docs", SERVER, key)).status).toBe(403);
+    expect((await send("DELETE /v1/mcp-servers/docs", undefined, key)).status).toBe(403);
   });
 
   test("a derived key gets no more servers than its parent", async () => {

@@ -10,7 +10,7 @@ import type { Gateway, TestAccount } from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 import { call, createResponse, fundedAccount, getResponse, openGateway } from "./harness.ts";
 
-const PATH = "/v1/account/response_storage";
+const PATH = "/v1/account/response-storage";
 
 for (const store of STORE_KINDS) {
   describe(`storage settings on ${store}`, () => {

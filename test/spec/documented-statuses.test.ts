@@ -95,7 +95,7 @@ const TESTED_ELSEWHERE: readonly Exemption[] = [
   },
   {
     reason: "what is stored",
-    matches: ({ path }) => path === "/v1/account/response_storage",
+    matches: ({ path }) => path === "/v1/account/response-storage",
     tests: ["test/responses/storage-settings.test.ts"],
   },
   {

@@ -223,13 +223,13 @@ async function listTools(
 
 const LIST_STEP = {
   method: "GET",
-  url: "/v1/mcp_servers",
+  url: "/v1/mcp-servers",
   why: "List the MCP servers of the workspace.",
 } as const;
 
 function unlistedFault({ url, urlPath }: McpServer): Fault {
   return new Fault("invalid_request", "MCP server not on the list", {
-    message: `The provider of this model does not connect to MCP servers, and the gateway connects only to those of the workspace. Add ${JSON.stringify(url)} with POST /v1/mcp_servers/{name}, or use a model of a provider that connects.`,
+    message: `The provider of this model does not connect to MCP servers, and the gateway connects only to those of the workspace. Add ${JSON.stringify(url)} with POST /v1/mcp-servers/{name}, or use a model of a provider that connects.`,
     param: urlPath,
     next: [LIST_STEP],
   });

@@ -107,7 +107,7 @@ function previousNotFound(previousId: string, missing: string): Fault {
 }
 
 export const RETENTION_TEXT =
-  "Responses are stored unless created with `store: false`, as long as this gateway and this account allow it (GET /v1/account/response_storage).";
+  "Responses are stored unless created with `store: false`, as long as this gateway and this account allow it (GET /v1/account/response-storage).";
 
 export const NOT_STORED_NEXT_STEPS: readonly NextStep[] = [
   {

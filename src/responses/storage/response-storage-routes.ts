@@ -1,4 +1,4 @@
-// Routes of /v1/account/response_storage.
+// Routes of /v1/account/response-storage.
 
 import { z } from "zod";
 import { keyAct } from "../../activity/audit.ts";
@@ -13,7 +13,7 @@ export interface StorageRouteDeps {
   readonly storage: ResponseStorage;
 }
 
-const DOC = { tag: "Accounts", path: "/v1/account/response_storage", dialect: "openai" } as const;
+const DOC = { tag: "Accounts", path: "/v1/account/response-storage", dialect: "openai" } as const;
 
 const RETENTION_DAYS_MAX = 365;
 

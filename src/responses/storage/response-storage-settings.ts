@@ -75,7 +75,7 @@ function ownerOnlyFault(): Fault {
     next: [
       {
         method: "GET",
-        url: "/v1/account/response_storage",
+        url: "/v1/account/response-storage",
         why: "Get the setting and what is stored.",
       },
     ],

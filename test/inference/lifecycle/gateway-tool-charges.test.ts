@@ -164,7 +164,7 @@ async function begin(setup: Setup, credits = 0n): Promise<void> {
 }
 
 async function saveServer({ gateway, account }: Pick<Setup, "gateway" | "account">) {
-  const saved = await callRoute(gateway, "POST /v1/mcp_servers/tides", {
+  const saved = await callRoute(gateway, "POST /v1/mcp-servers/tides", {
     key: account.key,
     body: { url: mcp.url },
   });
@@ -639,7 +639,7 @@ test.each(STORE_KINDS)(
     const first = await startGatewayProcess(port, settings);
     const account = await registerAccount(first);
     mcp.requests.length = 0;
-    const saved = await fetch(`${first.url}/v1/mcp_servers/tides`, {
+    const saved = await fetch(`${first.url}/v1/mcp-servers/tides`, {
       method: "POST",
       headers: account.headers,
       body: JSON.stringify({ url: mcp.url }),

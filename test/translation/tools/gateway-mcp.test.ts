@@ -30,7 +30,7 @@ const { gateway, account } = harness;
 const anthropic = anthropicFor(harness);
 const openai = openaiFor(harness);
 const save = (name: string, body: Json) =>
-  call(gateway, `POST /v1/mcp_servers/${name}`, { key: account.key, body });
+  call(gateway, `POST /v1/mcp-servers/${name}`, { key: account.key, body });
 await save("tides", { url: mcp.url, headers: { authorization: SECRET } });
 afterAll(async () => {
   await harness.stop();
@@ -269,7 +269,7 @@ test.each(TOOLLESS)("a server that is not on the list is a 400 on the %s wire", 
     const more = { mcp_servers: [{ ...server, url }] };
     const { status, json } = await callApi(harness, "messages", messagesBody(modelOn(wire), more));
     expect(status).toBe(400);
-    expect(valueAt(json, "error.message")).toContain("/v1/mcp_servers");
+    expect(valueAt(json, "error.message")).toContain("/v1/mcp-servers");
   }
   expect(mcp.requests).toEqual([]);
 });

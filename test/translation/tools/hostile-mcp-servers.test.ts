@@ -35,7 +35,7 @@ beforeEach(async () => {
   turn = 0;
   mcp.requests.length = 0;
   const body = { url: mcp.url, headers: { authorization: SECRET, "x-saved": `${saved++}` } };
-  await call(gateway, "POST /v1/mcp_servers/sea", { key: account.key, body });
+  await call(gateway, "POST /v1/mcp-servers/sea", { key: account.key, body });
 });
 
 async function loggedPrompts() {
@@ -169,7 +169,7 @@ test("the servers of free calls are not flooded", async () => {
   await grantCredits(gateway, other, 100n * USD);
   const names = Array.from({ length: 20 }, (_, index) => `flooded-${index}`);
   for (const name of names)
-    await call(gateway, `POST /v1/mcp_servers/${name}`, {
+    await call(gateway, `POST /v1/mcp-servers/${name}`, {
       key: other.key,
       body: { url: `${mcp.url}/${name}` },
     });
