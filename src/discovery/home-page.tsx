@@ -26,7 +26,7 @@ const CONSOLE_LINKS = {
 type ConsoleAccess = keyof typeof CONSOLE_LINKS;
 
 export const TAGLINE = "An AI gateway that AI agents can sign up for on their own";
-export const PRODUCT_SUMMARY = `${TAGLINE}. One request creates an account with starting credits, and every model works with the OpenAI and Anthropic APIs.`;
+export const PRODUCT_SUMMARY = `${TAGLINE}. One request creates an account with starting credits, and every model works with the OpenAI, Anthropic and Google APIs.`;
 
 export function homePage(
   context: DocContext,
@@ -81,8 +81,8 @@ function Hero({
       <div>
         <h1>{TAGLINE}</h1>
         <p class="intro">
-          One request creates an account with starting credits. Every model works with the OpenAI
-          and Anthropic APIs, at the providers' list prices.
+          One request creates an account with starting credits. Every model works with the OpenAI,
+          Anthropic and Google APIs, at the providers' list prices.
         </p>
         <div class="hero-links">
           {access === undefined ? null : (
@@ -188,44 +188,76 @@ function features({ startingCredits }: DiscoverySettings): readonly Feature[] {
         </>
       ),
     },
-    {
-      title: "Every model, the API you know",
-      text: (
-        <>
-          Call any of the <a href="/models">models</a> through Chat Completions, Responses or
-          Messages. Requests are translated; nothing is dropped silently.
-        </>
-      ),
-    },
-    {
-      title: "Hard limits",
-      text: (
-        <>
-          <a href="/docs/keys">Keys</a> have limits, workspaces have{" "}
-          <a href="/docs/budgets">budgets</a>. A call that would exceed one is rejected before it is
-          sent, also under load.
-        </>
-      ),
-    },
-    {
-      title: "Fallbacks",
-      text: "If a provider fails before its first byte, the next one is called. You pay only for the reply that you get.",
-    },
-    {
-      title: "Every cent explained",
-      text: "Logs show tokens, prices, attempts and latency of each call, with the arithmetic of its cost. Prompts and replies are not logged.",
-    },
-    {
-      title: "Your own provider keys",
-      text: (
-        <>
-          Bring keys of your providers: those calls are billed by the provider and cost no credits.
-          See <a href="/docs/byok">provider keys</a>.
-        </>
-      ),
-    },
+    ...OTHER_FEATURES,
   ];
 }
+
+const OTHER_FEATURES: readonly Feature[] = [
+  {
+    title: "Every model, the API you know",
+    text: (
+      <>
+        Call any of the <a href="/models">models</a> through Chat Completions, Responses, Messages
+        or generateContent. Requests are translated; nothing is dropped silently.
+      </>
+    ),
+  },
+  {
+    title: "More than chat",
+    text: (
+      <>
+        Images, speech, transcription, embeddings, rerank, moderation and{" "}
+        <a href="/docs/batches">batches</a>, and <a href="/docs/mcp-tools">MCP tools</a> for every
+        model.
+      </>
+    ),
+  },
+  {
+    title: "Hard limits",
+    text: (
+      <>
+        <a href="/docs/keys">Keys</a> have limits, workspaces have{" "}
+        <a href="/docs/budgets">budgets</a>. A call that would exceed one is rejected before it is
+        sent, also under load.
+      </>
+    ),
+  },
+  {
+    title: "Quotes and receipts",
+    text: (
+      <>
+        A <a href="/docs/quotes-and-receipts">quote</a> fixes the price of a call before it runs. A
+        signed receipt proves afterwards what was used and charged.
+      </>
+    ),
+  },
+  {
+    title: "Guardrails",
+    text: (
+      <>
+        <a href="/docs/guardrails">Guardrails</a> mask or block secrets, personal data and topics in
+        requests and replies, or ask a server of yours.
+      </>
+    ),
+  },
+  {
+    title: "Fallbacks",
+    text: "If a provider fails before its first byte, the next one is called. You pay only for the reply that you get.",
+  },
+  {
+    title: "Every cent explained",
+    text: "Logs show tokens, prices, attempts and latency of each call, with the arithmetic of its cost. Prompts and replies are not logged unless a key asks for it.",
+  },
+  {
+    title: "Your own provider keys",
+    text: (
+      <>
+        Bring keys of your providers: those calls are billed by the provider and cost no credits.
+        See <a href="/docs/byok">provider keys</a>.
+      </>
+    ),
+  },
+];
 
 function Pricing({ settings }: { readonly settings: DiscoverySettings }): Child {
   const { feePercent, startingCredits } = settings;

@@ -55,7 +55,7 @@ function infoOf(settings: DiscoverySettings): OpenApiDocument["info"] {
     summary: `${TAGLINE}.`,
     description: [
       `One request creates an account with ${creditsText(settings.startingCredits)} and returns an API key, without a human or a browser.`,
-      "Every model works with the OpenAI and Anthropic APIs. Credits are prepaid; usage is billed at the providers' list prices.",
+      "Every model works with the OpenAI, Anthropic and Google APIs. Credits are prepaid; usage is billed at the providers' list prices.",
       `For agents, [auth.md](${settings.baseUrl}/auth.md) has everything on one page.`,
       "Clients must ignore unknown fields: responses may gain new ones.",
       "**Errors** have a stable `code` and the format of the API that was called:",
