@@ -228,14 +228,16 @@ interface ItemFormProps {
   readonly name: string | undefined;
   readonly nameError?: string | undefined;
   readonly nameHint?: string;
+  /** Whether the form is open, on a page with several forms. */
+  readonly isOpen?: boolean;
   readonly children: Child;
 }
 
 /** A form that saves an item: its name, and what the children ask for. */
 export function ItemForm({ props, kind, title, submit, name = "", ...more }: ItemFormProps): Child {
-  const { nameError, nameHint = "An existing name is replaced.", children } = more;
+  const { nameError, nameHint = "An existing name is replaced.", isOpen, children } = more;
   return (
-    <Card id={kind} title={title}>
+    <Card id={kind} title={title} isOpen={isOpen}>
       <PostForm user={props.user} action={props.path} fields={{ do: kind }} submit={submit}>
         <Field
           id={`${kind}-name`}

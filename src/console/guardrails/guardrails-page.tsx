@@ -162,6 +162,7 @@ function PatternForm({ valuesOf, ...props }: ItemForms<Guardrail>): Child {
     <ItemForm
       props={props}
       kind="patterns"
+      isOpen={rejected !== undefined}
       title="Check for secrets and personal data"
       submit="Save patterns"
       name={rejected?.["name"]}
@@ -200,6 +201,7 @@ function TopicForm({ valuesOf, ...props }: ItemForms<Guardrail>): Child {
     <ItemForm
       props={props}
       kind="topics"
+      isOpen={rejected !== undefined}
       title="Block topics"
       submit="Save topics"
       name={rejected?.["name"]}
@@ -232,6 +234,7 @@ function HookForm({ valuesOf, ...props }: ItemForms<Guardrail>): Child {
     <ItemForm
       props={props}
       kind="hook"
+      isOpen={rejected !== undefined}
       title="Send the texts to your server"
       submit="Save hook"
       name={rejected?.["name"]}

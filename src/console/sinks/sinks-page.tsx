@@ -165,6 +165,7 @@ function OtlpForm({ valuesOf, ...props }: ItemForms<ListedSink>): Child {
     <ItemForm
       props={props}
       kind="otlp"
+      isOpen={rejected !== undefined}
       title="Send traces (OpenTelemetry)"
       submit="Save trace sink"
       name={rejected?.["name"]}
@@ -210,6 +211,7 @@ function S3Form({ valuesOf, ...props }: ItemForms<ListedSink>): Child {
     <ItemForm
       props={props}
       kind="s3"
+      isOpen={rejected !== undefined}
       title="Write files to a bucket (S3)"
       submit="Save bucket sink"
       name={rejected?.["name"]}

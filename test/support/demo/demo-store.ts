@@ -125,6 +125,10 @@ async function createResources(gateway: Gateway, account: TestAccount): Promise<
     // No hook is there, and the playground makes calls.
     on_failure: "allow",
   });
+  await send("POST", "/v1/mcp-servers/docs", {
+    url: "https://mcp.acme.example/mcp",
+    allowed_tools: ["search_docs", "read_page"],
+  });
   await send("POST", "/v1/keys", {
     name: "deploy (GitHub Actions)",
     limit_usd: 5,

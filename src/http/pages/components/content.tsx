@@ -12,14 +12,26 @@ export function Card({
   id,
   title,
   aside,
+  isOpen,
   children,
 }: {
   readonly id: string;
   readonly title: Child;
   /** Beside the title, such as a link or a legend. */
   readonly aside?: Child;
+  /** If it is given, the box has only its heading until it is opened. */
+  readonly isOpen?: boolean | undefined;
   readonly children?: Child;
 }): Child {
+  if (isOpen !== undefined)
+    return (
+      <details class="card" open={isOpen}>
+        <summary>
+          <h2 id={id}>{title}</h2>
+        </summary>
+        {children}
+      </details>
+    );
   return (
     <div class="card">
       <div class="card-head">
