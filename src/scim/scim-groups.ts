@@ -13,7 +13,7 @@ import { type EqualsFilter, invalidFilter } from "./scim-filter.ts";
 import { getGroup, hasGroupRoles, type ScimGroup, toGroup } from "./scim-group-rows.ts";
 import { idOfFilter, type PatchOperation, scimFault } from "./scim-patch.ts";
 import { getUser } from "./scim-user-rows.ts";
-import type { ResourcePage } from "./scim-users.ts";
+import { readResources, type ResourcePage } from "./scim-users.ts";
 
 const GROUPS_MAX = 1_000;
 const MEMBERS_MAX = 20_000;
@@ -271,21 +271,12 @@ export async function listGroups(
   accountId: string,
   { filter, offset, limit }: ResourcePage,
 ): Promise<{ readonly total: number; readonly items: readonly ScimGroup[] }> {
-  const { sql, values } = groupCondition(filter);
-  const where = `from scim_group where account_id = ?${sql}`;
-  const [counted, rows] = await Promise.all([
-    reader.get(`select count(*) as count ${where}`, [accountId, ...values]),
-    reader.all(`select * ${where} order by id limit ? offset ?`, [
-      accountId,
-      ...values,
-      limit,
-      offset,
-    ]),
-  ]);
-  return {
-    total: counted === undefined ? 0 : integer(counted, "count"),
-    items: rows.map(toGroup),
-  };
+  const { total, rows } = await readResources(reader, "from scim_group", accountId, {
+    condition: groupCondition(filter),
+    offset,
+    limit,
+  });
+  return { total, items: rows.map(toGroup) };
 }
 
 function groupCondition(filter: EqualsFilter | undefined): {

@@ -8,7 +8,7 @@ import { newId } from "../base/id.ts";
 import { isObject } from "../base/json.ts";
 import { emailError, foldEmail } from "../base/text/email.ts";
 import { replaceUnsafe } from "../base/text/safe-text.ts";
-import { integer, type Reader, text, type Tx } from "../store/db.ts";
+import { integer, type Reader, type Row, text, type Tx } from "../store/db.ts";
 import { applyUser } from "./apply-directory.ts";
 import { type EqualsFilter, invalidFilter } from "./scim-filter.ts";
 import { removeFromGroups } from "./scim-group-rows.ts";
@@ -265,8 +265,31 @@ export async function listUsers(
   accountId: string,
   { filter, offset, limit }: ResourcePage,
 ): Promise<{ readonly total: number; readonly items: readonly ScimUser[] }> {
-  const { sql, values } = userCondition(filter);
-  const where = `from scim_user where account_id = ?${sql}`;
+  const { total, rows } = await readResources(reader, "from scim_user", accountId, {
+    condition: userCondition(filter),
+    offset,
+    limit,
+  });
+  return { total, items: rows.map(toUser) };
+}
+
+interface Condition {
+  readonly sql: string;
+  readonly values: readonly (string | number)[];
+}
+
+/** A page of the users or groups of an account, and how many there are. */
+export async function readResources(
+  reader: Reader,
+  from: "from scim_user" | "from scim_group",
+  accountId: string,
+  {
+    condition: { sql, values },
+    offset,
+    limit,
+  }: Omit<ResourcePage, "filter"> & { readonly condition: Condition },
+): Promise<{ readonly total: number; readonly rows: readonly Row[] }> {
+  const where = `${from} where account_id = ?${sql}`;
   const [counted, rows] = await Promise.all([
     reader.get(`select count(*) as count ${where}`, [accountId, ...values]),
     reader.all(`select * ${where} order by id limit ? offset ?`, [
@@ -276,13 +299,10 @@ export async function listUsers(
       offset,
     ]),
   ]);
-  return { total: counted === undefined ? 0 : integer(counted, "count"), items: rows.map(toUser) };
+  return { total: counted === undefined ? 0 : integer(counted, "count"), rows };
 }
 
-function userCondition(filter: EqualsFilter | undefined): {
-  readonly sql: string;
-  readonly values: readonly (string | number)[];
-} {
+function userCondition(filter: EqualsFilter | undefined): Condition {
   if (filter === undefined) return { sql: "", values: [] };
   const { attribute, value } = filter;
   if (attribute === "active")

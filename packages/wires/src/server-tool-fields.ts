@@ -25,16 +25,30 @@ const HINTS: ReadonlySet<string> = new Set([
   "citations",
 ]);
 
-/** The tool of this wire whose type matches. */
-export function findNativeTool(
-  { tools }: CanonicalRequest,
+export interface TakenTool {
+  readonly value: JsonObject;
+  readonly path: string;
+  /** Whether the request requires the tool. */
+  readonly isRequired: boolean;
+  /** The request without the tool, and without the choice that requires it. */
+  readonly rest: CanonicalRequest;
+}
+
+/** Takes the tool of this wire whose type matches out of the request. */
+export function takeNativeTool(
+  request: CanonicalRequest,
   wire: WireName,
   type: RegExp,
-): NativeTool | undefined {
-  const found = tools?.find(
-    (one) => one.type === "native" && one.wire === wire && type.test(String(one.value["type"])),
+): TakenTool | undefined {
+  const tool = request.tools?.find(
+    (one): one is NativeTool =>
+      one.type === "native" && one.wire === wire && type.test(String(one.value["type"])),
   );
-  return found?.type === "native" ? found : undefined;
+  if (tool === undefined) return undefined;
+  const { value, path = "tools" } = tool;
+  const isRequired = isChosen(request, tool);
+  const rest = withoutTool(request, tool);
+  return { value, path, isRequired, rest: isRequired ? { ...rest, toolChoice: undefined } : rest };
 }
 
 /** The losses of fields that only the caller's API has. */

@@ -5,13 +5,7 @@ import type {
   CodeRequestForm,
 } from "../canonical/tools/canonical-code-execution.ts";
 import { arrayIn, objectIn, stringIn, unknownFields } from "../json-fields.ts";
-import {
-  findNativeTool,
-  isChosen,
-  otherToolFields,
-  withoutTool,
-  withTool,
-} from "../server-tool-fields.ts";
+import { takeNativeTool, otherToolFields, withTool } from "../server-tool-fields.ts";
 import { FOREIGN_USE, nativeBlock } from "./messages-server-calls.ts";
 
 /** The version that every model takes. */
@@ -27,18 +21,16 @@ const RESULT = /^(bash_)?code_execution_tool_result$/;
 
 export const messagesCode: CodeRequestForm = {
   read(request) {
-    const tool = findNativeTool(request, "messages", /^code_execution_\d{8}$/);
-    if (tool === undefined) return undefined;
-    const { value, path = "tools" } = tool;
-    const isRequired = isChosen(request, tool);
-    const rest = withoutTool(request, tool);
+    const taken = takeNativeTool(request, "messages", /^code_execution_\d{8}$/);
+    if (taken === undefined) return undefined;
+    const { value, path, isRequired, rest } = taken;
     return {
       tool: {
         path,
         isRequired,
         losses: otherToolFields(unknownFields(value, FIELDS), path, "messages"),
       },
-      rest: isRequired ? { ...rest, toolChoice: undefined } : rest,
+      rest,
     };
   },
   write(request, { isRequired }) {

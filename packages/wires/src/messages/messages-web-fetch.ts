@@ -15,7 +15,7 @@ import {
   unknownFields,
 } from "../json-fields.ts";
 import { readDomains } from "../search-settings.ts";
-import { findNativeTool, isChosen, otherToolFields, withoutTool } from "../server-tool-fields.ts";
+import { otherToolFields, takeNativeTool } from "../server-tool-fields.ts";
 import { FOREIGN_USE, nativeBlock } from "./messages-server-calls.ts";
 
 const FIELDS: ReadonlySet<string> = new Set(
@@ -27,11 +27,9 @@ const RESULT = "web_fetch_tool_result";
 
 export const messagesFetch: FetchRequestForm = {
   read(request) {
-    const tool = findNativeTool(request, "messages", /^web_fetch_\d{8}$/);
-    if (tool === undefined) return undefined;
-    const { value, path = "tools" } = tool;
-    const isRequired = isChosen(request, tool);
-    const rest = withoutTool(request, tool);
+    const taken = takeNativeTool(request, "messages", /^web_fetch_\d{8}$/);
+    if (taken === undefined) return undefined;
+    const { value, path, isRequired, rest } = taken;
     return {
       tool: {
         path,
@@ -42,7 +40,7 @@ export const messagesFetch: FetchRequestForm = {
         maxContentTokens: readLimit(value["max_content_tokens"], `${path}.max_content_tokens`),
         losses: otherToolFields(unknownFields(value, FIELDS), path, "messages"),
       },
-      rest: isRequired ? { ...rest, toolChoice: undefined } : rest,
+      rest,
     };
   },
 };

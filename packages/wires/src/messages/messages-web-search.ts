@@ -18,10 +18,8 @@ import { otherSearchFields, readDomains, readLocation, writeLocation } from "../
 import {
   addSettingHintLoss,
   addSettingLoss,
-  findNativeTool,
-  isChosen,
+  takeNativeTool,
   withTool,
-  withoutTool,
 } from "../server-tool-fields.ts";
 import { FOREIGN_USE, nativeBlock } from "./messages-server-calls.ts";
 
@@ -35,12 +33,10 @@ const FIELDS: ReadonlySet<string> = new Set(
 
 export const messagesSearch: SearchRequestForm = {
   read(request) {
-    const tool = findNativeTool(request, "messages", /^web_search_\d{8}$/);
-    if (tool === undefined) return undefined;
-    const { value, path = "tools" } = tool;
+    const taken = takeNativeTool(request, "messages", /^web_search_\d{8}$/);
+    if (taken === undefined) return undefined;
+    const { value, path, isRequired, rest } = taken;
     const uses = optionalInteger(value["max_uses"], `${path}.max_uses`, 1, USES_MAX);
-    const isRequired = isChosen(request, tool);
-    const rest = withoutTool(request, tool);
     return {
       tool: {
         path,
@@ -51,7 +47,7 @@ export const messagesSearch: SearchRequestForm = {
         isRequired,
         losses: otherSearchFields(unknownFields(value, FIELDS), path, "messages"),
       },
-      rest: isRequired ? { ...rest, toolChoice: undefined } : rest,
+      rest,
     };
   },
   write(request, search, _target, losses) {

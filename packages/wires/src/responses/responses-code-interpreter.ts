@@ -17,13 +17,11 @@ import {
   unknownFields,
 } from "../json-fields.ts";
 import {
-  findNativeTool,
-  isChosen,
+  takeNativeTool,
   otherToolFields,
   withNativeField,
   withTool,
   withoutIncluded,
-  withoutTool,
 } from "../server-tool-fields.ts";
 
 const TYPE = "code_interpreter";
@@ -34,18 +32,16 @@ const DEFAULT_MEMORY = "1g";
 
 export const responsesCode: CodeRequestForm = {
   read(request) {
-    const tool = findNativeTool(request, "responses", /^code_interpreter$/);
-    if (tool === undefined) return undefined;
-    const { value, path = "tools" } = tool;
-    const isRequired = isChosen(request, tool);
-    const rest = withoutTool(withoutIncluded(request, OUTPUTS), tool);
+    const taken = takeNativeTool(request, "responses", /^code_interpreter$/);
+    if (taken === undefined) return undefined;
+    const { value, path, isRequired, rest } = taken;
     const losses = [
       ...otherToolFields(unknownFields(value, FIELDS), path, "responses"),
       ...containerLosses(value["container"], `${path}.container`),
     ];
     return {
       tool: { path, isRequired, losses },
-      rest: isRequired ? { ...rest, toolChoice: undefined } : rest,
+      rest: withoutIncluded(rest, OUTPUTS),
     };
   },
   write(request, { isRequired }, { provider }, losses) {

@@ -1,6 +1,6 @@
 // OpenAI's and xAI's web search: a tool in the request, items in the reply.
 
-import type { CanonicalRequest, NativeTool } from "../canonical/canonical-request.ts";
+import type { CanonicalRequest } from "../canonical/canonical-request.ts";
 import type {
   SearchReplyForm,
   SearchRequestForm,
@@ -27,13 +27,12 @@ import {
 import {
   addSettingHintLoss,
   addSettingLoss,
-  findNativeTool,
-  isChosen,
+  type TakenTool,
+  takeNativeTool,
   withNativeField,
   withTool,
   withoutIncluded,
   withoutNativeFields,
-  withoutTool,
 } from "../server-tool-fields.ts";
 
 const TYPE = /^web_search(_preview)?(_\d{4}_\d\d_\d\d)?$/;
@@ -47,16 +46,14 @@ const FILTERS: ReadonlySet<string> = new Set(["allowed_domains", "excluded_domai
 
 export const responsesSearch: SearchRequestForm = {
   read(request) {
-    const tool = findNativeTool(request, "responses", TYPE);
-    if (tool === undefined) return undefined;
+    const taken = takeNativeTool(request, "responses", TYPE);
+    if (taken === undefined) return undefined;
     const limit = readLimit(request);
     const maxUses = limit === undefined ? undefined : { value: limit, path: LIMIT };
-    const isRequired = isChosen(request, tool);
-    const settled = withoutIncluded(withoutNativeFields(request, "responses", [LIMIT]), SOURCES);
-    const rest = withoutTool(settled, tool);
+    const { isRequired, rest } = taken;
     return {
-      tool: { ...readTool(tool), isRequired, maxUses },
-      rest: isRequired ? { ...rest, toolChoice: undefined } : rest,
+      tool: { ...readTool(taken), isRequired, maxUses },
+      rest: withoutIncluded(withoutNativeFields(rest, "responses", [LIMIT]), SOURCES),
     };
   },
   write(request, search, { provider }, losses) {
@@ -87,7 +84,7 @@ export const responsesSearch: SearchRequestForm = {
   },
 };
 
-function readTool({ value, path = "tools" }: NativeTool): WebSearch {
+function readTool({ value, path }: Pick<TakenTool, "value" | "path">): WebSearch {
   const at = `${path}.filters`;
   const filters = optionalObject(value["filters"], at);
   return {
