@@ -25,7 +25,7 @@ import { OPENAI_FACTS, OPENAI_MODELS, OPENAI_PRICE_RULES } from "./tables/openai
 import { RELAYED_FACTS, RELAYED_MODELS } from "./tables/relayed-models.ts";
 import { RETIRED } from "./tables/retired.ts";
 import { SERVER_TOOL_PRICE_RULES } from "./tables/server-tool-prices.ts";
-import { type Shutdown, shutdownOf } from "./tables/shutdown-dates.ts";
+import { type Shutdown, shutdownOf, SHUTDOWNS } from "./tables/shutdown-dates.ts";
 import { SIMULATOR_FACTS, SIMULATOR_MODELS } from "./tables/simulator-models.ts";
 import { XAI_FACTS, XAI_MAY_ANSWER_AS, XAI_MODELS } from "./tables/xai.ts";
 
@@ -273,23 +273,49 @@ export function modelNotFound(catalog: Catalog, id: string, param = "model"): Fa
 }
 
 /** The 404 for a model that its provider has shut down; undefined for every other id. */
-function shutDownFault(catalog: Catalog, requested: string, param: string): Fault | undefined {
-  const id = withoutClaudeAlias(requested);
-  const slash = id.indexOf("/");
-  if (slash <= 0 || id.length > ECHOED_ID_MAX_LENGTH) return undefined;
-  const [provider, name] = [id.slice(0, slash), id.slice(slash + 1)];
-  const model = resolve(catalog, provider, name);
-  const shutdown =
-    pastShutdown(catalog, provider, name) ??
-    (model?.retired === true ? pastShutdown(catalog, provider, model.name) : undefined);
-  if (shutdown === undefined) return undefined;
-  const { date, successor } = shutdown;
-  const message = `The provider "${provider}" shut ${JSON.stringify(name)} down on ${date}.`;
+function shutDownFault(catalog: Catalog, id: string, param: string): Fault | undefined {
+  const found = shutDownModel(catalog, id);
+  const message = shutDownMessage(catalog, id);
+  if (found === undefined || message === undefined) return undefined;
+  const { successor } = found.shutdown;
   return new Fault("model_not_found", `${id} was shut down`, {
-    message: `${message} ${successor === undefined ? "See GET /v1/models for others." : `Use "${successor}".`}`,
+    message,
     param,
     ...(successor === undefined ? {} : { next: [successorStep(successor)] }),
   });
+}
+
+/** Which provider has shut the model down, when, and what to use; undefined for every other id. */
+export function shutDownMessage(catalog: Catalog, id: string): string | undefined {
+  const found = shutDownModel(catalog, id);
+  if (found === undefined) return undefined;
+  const { provider, name, shutdown } = found;
+  const { date, successor } = shutdown;
+  const hint = successor === undefined ? "See GET /v1/models for others." : `Use "${successor}".`;
+  return `The provider "${provider}" shut ${JSON.stringify(name)} down on ${date}. ${hint}`;
+}
+
+interface ShutDownModel {
+  readonly provider: string;
+  readonly name: string;
+  readonly shutdown: Shutdown;
+}
+
+/** A name without a provider is that of the first one that has ended such a model. */
+function shutDownModel(catalog: Catalog, requested: string): ShutDownModel | undefined {
+  const id = withoutClaudeAlias(requested);
+  if (id.length > ECHOED_ID_MAX_LENGTH) return undefined;
+  const slash = id.indexOf("/");
+  const name = id.slice(slash + 1);
+  const providers = slash > 0 ? [id.slice(0, slash)] : Object.keys(SHUTDOWNS);
+  for (const provider of providers) {
+    const model = resolve(catalog, provider, name);
+    const shutdown =
+      pastShutdown(catalog, provider, name) ??
+      (model?.retired === true ? pastShutdown(catalog, provider, model.name) : undefined);
+    if (shutdown !== undefined) return { provider, name, shutdown };
+  }
+  return undefined;
 }
 
 function successorStep(id: string): NextStep {

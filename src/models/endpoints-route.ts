@@ -34,7 +34,7 @@ const Milliseconds = z.number().nullable();
 const Endpoint = z
   .object({
     provider: z.string().meta({ example: "anthropic" }),
-    model: z.string().meta({ example: "anthropic/claude-sonnet-4-5" }),
+    model: z.string().meta({ example: "anthropic/claude-sonnet-5-5" }),
     name: z.string(),
     context_length: z.int().nullable(),
     max_output_tokens: z.int().nullable(),

@@ -117,4 +117,21 @@ describe("over HTTP", () => {
     const response = await fetch(`${gateway.url}/v1/chat/completions`, init);
     expect([response.status, response.headers.get("x-postern-provider")]).toEqual([200, "azure"]);
   });
+
+  test("a name that only providers without an account have names the day, too", async () => {
+    const only = await startGateway({ providers: ["openai"] });
+    const { headers } = await registerAccount(only);
+    const replyTo = async (model: string): Promise<readonly [status: number, text: string]> => {
+      const body = JSON.stringify({ model, messages: [{ role: "user", content: "Hi" }] });
+      const init = { method: "POST", headers, body };
+      const response = await fetch(`${only.url}/v1/chat/completions`, init);
+      return [response.status, await response.text()];
+    };
+    const [status, text] = await replyTo("gpt-4-turbo");
+    expect(status).toBe(503);
+    expect(text).toMatch(/shut ."gpt-4-turbo." down on 2026-10-23\. Use .* no account at azure/);
+    const ended = await replyTo("gpt-4.5-preview");
+    expect(ended).toEqual([503, expect.stringContaining("down on 2025-07-14")]);
+    await only.stop();
+  });
 });

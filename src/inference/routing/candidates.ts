@@ -194,14 +194,20 @@ function acceptsCallerKeys(account: ProviderAccount | undefined): boolean {
 export function noProviderConfigured(
   models: readonly Model[],
   accountAt: CandidateDeps["accountAt"],
+  shutDown: string | undefined,
 ): Fault {
   const ids = [...new Set(models.map(({ provider }) => provider))];
   return providerNotConfigured(
     ids.map((id) => ({ id, acceptsCallerKeys: acceptsCallerKeys(accountAt(id)) })),
+    shutDown,
   );
 }
 
-function providerNotConfigured(providers: readonly UnconfiguredProvider[]): Fault {
+/** `shutDown` says which provider of the model has ended it. */
+function providerNotConfigured(
+  providers: readonly UnconfiguredProvider[],
+  shutDown?: string | undefined,
+): Fault {
   const names = joinWithOr(idsOf(providers));
   const keyProviders = providers.filter((provider) => provider.acceptsCallerKeys);
   const byokHint =
@@ -209,7 +215,7 @@ function providerNotConfigured(providers: readonly UnconfiguredProvider[]): Faul
       ? ""
       : `, or add your own key for ${joinWithOr(idsOf(keyProviders))} with POST /v1/provider-keys`;
   return new Fault("provider_not_configured", `no account at ${names}`, {
-    message: `This gateway has no account at ${names}. Use another model${byokHint}.`,
+    message: `${shutDown === undefined ? "" : `${shutDown} `}This gateway has no account at ${names}. Use another model${byokHint}.`,
     isCallerError: true,
     param: "model",
     next: [

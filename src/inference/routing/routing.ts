@@ -10,6 +10,7 @@ import {
   type Model,
   modelNotFound,
   type ResolvedModel,
+  shutDownMessage,
 } from "../../models/catalog.ts";
 import { cardAt } from "../../models/price-card.ts";
 import { blendedPrice, modelsNamed, sameModels } from "../../models/same-model.ts";
@@ -145,11 +146,12 @@ async function endpointsFor(
   );
   const endpoints = results.filter((endpoint) => endpoint !== undefined);
   const areAllUnconfigured = failed.every(({ code }) => code === "provider_not_configured");
-  if (areAllUnconfigured && failed.length === allowed.length && failed.length > 1)
+  if (areAllUnconfigured && failed.length === allowed.length && failed.length > 0)
     faults.push(
       noProviderConfigured(
         allowed.map(({ model }) => model),
         deps.accountAt,
+        shutDownMessage(query.catalog, id),
       ),
     );
   else faults.push(...failed);

@@ -23,15 +23,13 @@ const FROM_GEMINI = {
   NO_IMAGE: "error",
   CONTINUATION: "pause",
   MALFORMED_RESPONSE: "error",
-} as const satisfies Record<`${SdkFinish}`, FinishReason>;
-
-// Includes values of the API's specification and of Vertex that the SDK lacks.
-const FINISH_REASON_BY_NAME: Readonly<Record<string, FinishReason>> = {
-  ...FROM_GEMINI,
   MODEL_ARMOR: "content_filter",
   ESCALATION: "content_filter",
   MISSING_THOUGHT_SIGNATURE: "bad_tool_call",
-};
+  PUP_LIMITED_DISABLED: "error",
+} as const satisfies Record<`${SdkFinish}`, FinishReason>;
+
+const FINISH_REASON_BY_NAME: Readonly<Record<string, FinishReason>> = FROM_GEMINI;
 
 const FROM_BLOCK = {
   BLOCKED_REASON_UNSPECIFIED: "content_filter",
