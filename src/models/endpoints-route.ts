@@ -2,9 +2,10 @@
 
 import { z } from "zod";
 import { publicRoute, type Route } from "../http/route.ts";
-import { type Catalog, findModel, type Model, modelNotFound } from "./catalog.ts";
+import { type Catalog, findModel, type Model } from "./catalog.ts";
 import { dataPolicyOf } from "./data-policy.ts";
 import { Measured, type MeasuredModels, toMeasured } from "./measured.ts";
+import { modelNotFound } from "./model-not-found.ts";
 import { toModelRecord, ModelRecord } from "./model-record.ts";
 import { modelsNamed, sameModels } from "./same-model.ts";
 

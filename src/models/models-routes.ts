@@ -13,7 +13,7 @@ import { type KeyPolicy, matchesGlob } from "../http/key-policy.ts";
 import type { KeySources } from "../http/request/api-key-header.ts";
 import { publicRoute } from "../http/route.ts";
 import type { Dialect, Route } from "../http/route.ts";
-import { CLAUDE_ALIAS, findModel, modelNotFound, withoutClaudeAlias } from "./catalog.ts";
+import { CLAUDE_ALIAS, findModel, withoutClaudeAlias } from "./catalog.ts";
 import type { Catalog, Model } from "./catalog.ts";
 import { codexModels } from "./codex-models.ts";
 import { brokenRule, dataPolicyOf } from "./data-policy.ts";
@@ -27,6 +27,7 @@ import {
   toGoogleModel,
 } from "./google-models-routes.ts";
 import type { MeasuredModels } from "./measured.ts";
+import { modelNotFound } from "./model-not-found.ts";
 import {
   toAnthropicModel,
   toModelRecord,

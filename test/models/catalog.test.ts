@@ -7,13 +7,12 @@ import {
   catalogOf,
   findModel,
   limitsOf,
-  modelNotFound,
   priceAge,
-  similarIds,
   OPERATOR_SOURCE,
 } from "../../src/models/catalog.ts";
 import type { Model } from "../../src/models/catalog.ts";
 import { PRICE_TABLE } from "../../src/models/list-prices.ts";
+import { modelNotFound, similarIds } from "../../src/models/model-not-found.ts";
 import { cardAt } from "../../src/models/price-card.ts";
 
 const NOW = Date.parse("2026-11-21T12:00:00Z");

@@ -1,8 +1,9 @@
 // Models that their provider shuts down: offered until that day, and a clear error from then on.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { builtInModels, catalogOf, findModel, modelNotFound } from "../../src/models/catalog.ts";
+import { builtInModels, catalogOf, findModel } from "../../src/models/catalog.ts";
 import { createLiveCatalog } from "../../src/models/live-catalog.ts";
+import { modelNotFound } from "../../src/models/model-not-found.ts";
 import { modelsNamed } from "../../src/models/same-model.ts";
 import { SHUTDOWNS } from "../../src/models/tables/shutdown-dates.ts";
 import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";

@@ -4,14 +4,8 @@
 import { WIRE_TRAITS } from "@postern/wires";
 import { Fault, invalid } from "../../base/fault.ts";
 import type { Caller } from "../../http/route.ts";
-import {
-  type Catalog,
-  findModel,
-  type Model,
-  modelNotFound,
-  type ResolvedModel,
-  shutDownMessage,
-} from "../../models/catalog.ts";
+import { type Catalog, findModel, type Model, type ResolvedModel } from "../../models/catalog.ts";
+import { modelNotFound, shutDownMessage } from "../../models/model-not-found.ts";
 import { cardAt } from "../../models/price-card.ts";
 import { blendedPrice, modelsNamed, sameModels } from "../../models/same-model.ts";
 import type { Credential } from "../providers/credentials.ts";

@@ -95,3 +95,9 @@ export function shutdownOf(provider: string, name: string): Shutdown | undefined
   const [date, , successor] = row;
   return { date, successor: successor && `${provider}/${successor}` };
 }
+
+/** The shutdown, if it was on this day or before. */
+export function shutdownBefore(day: string, provider: string, name: string): Shutdown | undefined {
+  const shutdown = shutdownOf(provider, name);
+  return shutdown !== undefined && shutdown.date <= day ? shutdown : undefined;
+}
