@@ -111,7 +111,7 @@ function SaveForm({ items, valuesOf: valuesOfForm, error, ...props }: ItemForms<
         label="Model"
         value={model ?? ""}
         error={errorAt("model")}
-        hint="An id of the list of models, such as openai/gpt-5-mini."
+        hint="An id of the list of models, such as openai/gpt-5.4-mini."
         maxLength={256}
       />
       <div class="fields">

@@ -206,7 +206,7 @@ export function noProviderConfigured(
 /** `shutDown` says which provider of the model has ended it. */
 function providerNotConfigured(
   providers: readonly UnconfiguredProvider[],
-  shutDown?: string | undefined,
+  shutDown?: string,
 ): Fault {
   const names = joinWithOr(idsOf(providers));
   const keyProviders = providers.filter((provider) => provider.acceptsCallerKeys);
