@@ -1,5 +1,6 @@
 // `npm test [part-of-path …]`: runs the static checks and the test files, with a PostgreSQL server. At the end it prints the
-// output of failed batches, the skipped tests with their reasons, and the totals.
+// output of failed batches, the skipped tests with their reasons, and the totals. `npm run test:full` also runs what
+// test/support/full.ts leaves out.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
@@ -34,9 +35,16 @@ const RUNTIME_SETTINGS = {
 };
 /** Of transpiled source files: each process loads hundreds, and transpiling them takes a third of that CPU time. */
 const TRANSPILER_CACHE = path.join(ROOT, "node_modules", ".cache", "bun-transpiler");
-/** Each in its own process, in this order, so that no shard starts a long one at the end: those above ten seconds. */
+/** Files of LONG_FILES that share a process: each process loads the gateway, and the files of pages share a browser. */
+const LONG_FILES_PER_BATCH = 3;
+/** Batches of long files begin in this order, so that no shard starts a long one at the end: those above ten seconds. */
 const LONG_FILES: readonly string[] = [
   "browser/console-pages",
+  "browser/tasks",
+  "browser/first-use",
+  "browser/public-pages",
+  "browser/operator-pages",
+  "claims/claim-browser",
   "clients/coding-agents",
   "commands/serve",
   "service-levels/service-levels",
@@ -51,26 +59,21 @@ const LONG_FILES: readonly string[] = [
   "inference/lifecycle/killed-raises",
   "inference/streaming/ended-entrances",
   "fuzz/money/money",
-  "browser/tasks",
   "batches/killed-batches",
   "batches/lost-batches",
   "batches/provider-batches",
   "translation/recordings/recordings",
   "translation/replay/replay",
-  "claims/claim-browser",
   "inference/upstream/provider-failures",
-  "browser/public-pages",
   "responses/background",
   "email/emails",
   "billing/mpp/tempo-faults",
-  "browser/operator-pages",
   "commands/drain-deadline",
   "commands/admin-accounts",
   "ledger/histories/histories",
   "commands/workers",
   "responses/stored-responses",
   "inference/lifecycle/hold-lifetime",
-  "browser/first-use",
   "http/slow-clients",
   "inference/metering/abandoned-calls",
   "responses/background-stream",
@@ -129,7 +132,8 @@ const failures: string[] = [];
 const skips: string[] = [];
 const fileTimes: FileResult[] = [];
 const startedAt = performance.now();
-const filters = process.argv.slice(2);
+const isFull = process.argv.includes("--full") || process.env["POSTERN_FULL"] === "1";
+const filters = process.argv.slice(2).filter((argument) => argument !== "--full");
 const runningBatches = new Map<string, ChildProcess>();
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => abortRun(signal));
 setTimeout(() => abortRun(`timeout of ${RUN_TIMEOUT_MS / 60_000} minutes`), RUN_TIMEOUT_MS).unref();
@@ -185,13 +189,19 @@ function createBatches(): readonly Batch[] {
     throw new Error("LONG_FILES names a file twice, which would run twice");
   const isChosen = (file: string): boolean =>
     filters.length === 0 || filters.some((part) => file.includes(part));
-  const long = LONG_FILES.filter(isChosen).map((file) => [file]);
+  const long = groupBy(LONG_FILES.filter(isChosen), LONG_FILES_PER_BATCH);
   const others = groupBySize(files.filter((file) => isChosen(file) && !LONG_FILES.includes(file)));
   const turns = Math.max(long.length, others.length);
   return Array.from({ length: turns }, (_, turn) => [long[turn] ?? [], others[turn] ?? []])
     .flat()
     .filter((members) => members.length > 0)
     .map((members) => ({ name: nameOf(members), files: members }));
+}
+
+function groupBy(files: readonly string[], count: number): readonly (readonly string[])[] {
+  return Array.from({ length: Math.ceil(files.length / count) }, (_, index) =>
+    files.slice(index * count, (index + 1) * count),
+  );
 }
 
 function groupBySize(files: readonly string[]): readonly (readonly string[])[] {
@@ -297,6 +307,7 @@ async function runBatch(batch: Batch, databaseUrl: string | undefined): Promise<
         ...cleanEnvironment(),
         POSTERN_TEST_PROGRAM: program,
         POSTERN_TEST_CPU: "1",
+        POSTERN_FULL: isFull ? "1" : "0",
         ...(databaseUrl === undefined ? {} : { POSTERN_TEST_DATABASE_URL: databaseUrl }),
       },
     },
@@ -429,7 +440,7 @@ function cleanEnvironment(): Record<string, string | undefined> {
   return Object.fromEntries(
     Object.entries(process.env).filter(
       ([name]) =>
-        !/^(POSTERN_(?!RECORDINGS$|SPECS$|FULL$|TEST_)|DATABASE_URL$|OIDC_|STRIPE_|OTEL_)|_(API_KEY|BASE_URL)$/.test(
+        !/^(POSTERN_(?!RECORDINGS$|SPECS$|TEST_)|DATABASE_URL$|OIDC_|STRIPE_|OTEL_)|_(API_KEY|BASE_URL)$/.test(
           name,
         ),
     ),

@@ -9,6 +9,7 @@ import {
 } from "../inference/support/harness.ts";
 import { call } from "../responses/harness.ts";
 import { eventually } from "../support/eventually.ts";
+import { casesOn } from "../support/full.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 import {
   chatRequest,
@@ -87,7 +88,7 @@ for (const store of STORE_KINDS) {
       });
     });
 
-    for (const [name, body, endpoint] of RUNS)
+    for (const [name, body, endpoint] of casesOn(store, RUNS))
       test(`run ${endpoint} of ${String(body["model"])} at ${name}`, async () => {
         const items = [{ custom_id: "item 0", body }];
         const created = await at.start(items, { endpoint, processing: "provider" });
@@ -165,7 +166,7 @@ for (const store of STORE_KINDS) {
         expect([refused.status, errorOf(refused.json)["param"]]).toEqual([400, "processing"]);
       });
 
-    for (const model of [GPT, GEMINI])
+    for (const model of casesOn(store, [GPT, GEMINI]))
       test(`of ${model} are submitted again later if the provider takes no more now`, async () => {
         await setBatchFaults(at.gateway, { fail: { code: "token_limit_exceeded" } });
         const created = await at.start(requestsTo(model, 2));
@@ -198,7 +199,7 @@ for (const store of STORE_KINDS) {
       expect(await at.held()).toBe(0n);
     });
 
-    for (const model of BATCH_MODELS) {
+    for (const model of casesOn(store, BATCH_MODELS)) {
       test(`of ${model} end in the provider's error, and cost nothing`, async () => {
         for (const faults of [{ refuse: 400 }, { fail: { code: "invalid_request" } }]) {
           // Anthropic checks requests when it runs them.

@@ -184,7 +184,7 @@ interface Run {
   readonly model: string;
   /** The file of the requests that are recorded from this run. */
   readonly fileName?: string;
-  /** Only with POSTERN_FULL=1: other runs have the same client settings or model, or recorded-requests.test.ts sends its requests. */
+  /** Only in the full form: other runs have the same client settings or model, or recorded-requests.test.ts sends its requests. */
   readonly isFullOnly?: boolean;
 }
 
@@ -201,9 +201,17 @@ export const RUNS: readonly Run[] = [
     client: CLAUDE_CODE,
     model: CLAUDE,
     fileName: "claude-code",
+    isFullOnly: true,
   },
   { title: "Claude Code", name: "claude", client: CLAUDE_CODE, model: GPT },
-  { title: "Codex", name: "codex", client: CODEX_HTTP, model: GPT, fileName: "codex" },
+  {
+    title: "Codex",
+    name: "codex",
+    client: CODEX_HTTP,
+    model: GPT,
+    fileName: "codex",
+    isFullOnly: true,
+  },
   {
     title: "Codex",
     name: "codex",
@@ -242,7 +250,14 @@ export const RUNS: readonly Run[] = [
     isFullOnly: true,
   },
   { title: CODEX_WITH_MODELS_TITLE, name: "codex", client: CODEX_WITH_MODELS, model: CLAUDE },
-  { title: "opencode", name: "opencode", client: OPENCODE, model: GPT, fileName: "opencode" },
+  {
+    title: "opencode",
+    name: "opencode",
+    client: OPENCODE,
+    model: GPT,
+    fileName: "opencode",
+    isFullOnly: true,
+  },
   { title: "opencode", name: "opencode", client: OPENCODE, model: CLAUDE },
   {
     title: "Gemini CLI",
@@ -251,5 +266,5 @@ export const RUNS: readonly Run[] = [
     model: GEMINI,
     fileName: "gemini-cli",
   },
-  { title: "Gemini CLI", name: "gemini", client: GEMINI_CLI, model: CLAUDE },
+  { title: "Gemini CLI", name: "gemini", client: GEMINI_CLI, model: CLAUDE, isFullOnly: true },
 ];

@@ -2,6 +2,7 @@
 // another. `npm run clients` installs them.
 
 import { describe, expect, test } from "bun:test";
+import { IS_FULL } from "../support/full.ts";
 import { skipUnless } from "../support/skip.ts";
 import { findClient } from "./client-programs.ts";
 import { CODEX_WITH_MODELS_TITLE, RUNS } from "./clients.ts";
@@ -11,9 +12,7 @@ import { runClient } from "./run-client.ts";
 const CLIENT_NAMES = ["claude", "codex", "opencode", "gemini"] as const;
 /** The five steps are at least five calls of the agent and two of its sub-agent. */
 const CALLS_MIN = 7;
-const runs = RUNS.filter(
-  ({ isFullOnly }) => isFullOnly !== true || process.env["POSTERN_FULL"] === "1",
-);
+const runs = RUNS.filter(({ isFullOnly }) => isFullOnly !== true || IS_FULL);
 
 describe.each(
   CLIENT_NAMES.map((name) => {

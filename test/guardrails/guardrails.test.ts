@@ -22,6 +22,7 @@ import {
   waitUntil,
   withHeaders,
 } from "../inference/support/harness.ts";
+import { casesOn } from "../support/full.ts";
 import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
 import { expectStatus } from "../support/source/tested-statuses.ts";
 import { describeEachStore } from "../support/stores/stores.ts";
@@ -204,7 +205,7 @@ describeEachStore((store) => {
   describe(`requests that guardrails check on ${store}`, () => {
     const APIS = [...STREAMED_APIS, "embeddings"] as const;
 
-    test.each(APIS)("%s: the provider gets the masked text", async (api) => {
+    test.each(casesOn(store, APIS))("%s: the provider gets the masked text", async (api) => {
       await save("mask", { ...MASKING, phases: ["input"] });
       const body = bodyOf(api, `Use ${SECRET} as ada@example.com`, { user: "ada@example.com" });
       const response = await postCall(gateway, account, api, body);
@@ -215,17 +216,20 @@ describeEachStore((store) => {
       expect(await lastUsage()).toContain('"name":"mask","phase":"input","action":"masked"');
     });
 
-    test.each(APIS)("%s: a denied request costs nothing and is in the log", async (api) => {
-      await save("deny", DENYING);
-      const response = await postCall(gateway, account, api, bodyOf(api, `Use ${SECRET}`));
-      const body: unknown = await response.json();
-      expect(response.status).toBe(403);
-      expectEnvelope(api, body);
-      expect(errorOf(body)["code"]).toBe("guardrail_denied");
-      expect(String(errorOf(body)["message"])).toMatch(/"deny".*`api_key`.*Nothing was charged/);
-      expect(await countOpenHolds(gateway.server.db)).toBe(0);
-      expect(await usageRecordsOf(gateway.server.db, account.id)).toEqual([]);
-    });
+    test.each(casesOn(store, APIS))(
+      "%s: a denied request costs nothing and is in the log",
+      async (api) => {
+        await save("deny", DENYING);
+        const response = await postCall(gateway, account, api, bodyOf(api, `Use ${SECRET}`));
+        const body: unknown = await response.json();
+        expect(response.status).toBe(403);
+        expectEnvelope(api, body);
+        expect(errorOf(body)["code"]).toBe("guardrail_denied");
+        expect(String(errorOf(body)["message"])).toMatch(/"deny".*`api_key`.*Nothing was charged/);
+        expect(await countOpenHolds(gateway.server.db)).toBe(0);
+        expect(await usageRecordsOf(gateway.server.db, account.id)).toEqual([]);
+      },
+    );
 
     test("Google's API, tool results, system texts and arguments are checked, too", async () => {
       await save("mask", { ...MASKING, phases: ["input"] });
@@ -258,13 +262,16 @@ describeEachStore((store) => {
       expect(sent.match(/\[API_KEY\]/g)?.length).toBe(3);
     });
 
-    test.each(APIS)("%s: a text that begins as a data URL is checked", async (api) => {
-      await save("mask", { ...MASKING, phases: ["input"] });
-      const text = `data:text/plain;base64,AAAA Use ${SECRET} as ada@example.com`;
-      expect((await postCall(gateway, account, api, bodyOf(api, text))).status).toBe(200);
-      const sent = JSON.stringify(await lastSimulatorRequest(gateway));
-      expect(sent).toContain("Use [API_KEY] as [EMAIL]");
-    });
+    test.each(casesOn(store, APIS))(
+      "%s: a text that begins as a data URL is checked",
+      async (api) => {
+        await save("mask", { ...MASKING, phases: ["input"] });
+        const text = `data:text/plain;base64,AAAA Use ${SECRET} as ada@example.com`;
+        expect((await postCall(gateway, account, api, bodyOf(api, text))).status).toBe(200);
+        const sent = JSON.stringify(await lastSimulatorRequest(gateway));
+        expect(sent).toContain("Use [API_KEY] as [EMAIL]");
+      },
+    );
 
     test("the text of a plain document is checked", async () => {
       await save("mask", { ...MASKING, phases: ["input"] });
@@ -391,21 +398,24 @@ describeEachStore((store) => {
       expect(fields.map((field) => field.text)).toEqual([text]);
     });
 
-    test.each(STREAMED_APIS)("%s: masks a whole reply and a stream", async (api) => {
-      await save("mask", { ...MASKING, phases: ["output"] });
-      for (const stream of [false, true]) {
-        const response = await postCall(gateway, account, api, bodyOf(api, REPLY, { stream }));
-        const text = await response.text();
-        expect(response.status).toBe(200);
-        expect(text).not.toContain(SECRET.slice(0, 12));
-        expect(text).not.toContain("ada@example.com");
-        expect(text).toContain("[API_KEY]");
-        if (stream) expect(isCompleteStream(api, text)).toBe(true);
-        expect(await lastUsage()).toContain('"name":"mask","phase":"output","action":"masked"');
-      }
-    });
+    test.each(casesOn(store, STREAMED_APIS))(
+      "%s: masks a whole reply and a stream",
+      async (api) => {
+        await save("mask", { ...MASKING, phases: ["output"] });
+        for (const stream of [false, true]) {
+          const response = await postCall(gateway, account, api, bodyOf(api, REPLY, { stream }));
+          const text = await response.text();
+          expect(response.status).toBe(200);
+          expect(text).not.toContain(SECRET.slice(0, 12));
+          expect(text).not.toContain("ada@example.com");
+          expect(text).toContain("[API_KEY]");
+          if (stream) expect(isCompleteStream(api, text)).toBe(true);
+          expect(await lastUsage()).toContain('"name":"mask","phase":"output","action":"masked"');
+        }
+      },
+    );
 
-    test.each(STREAMED_APIS)(
+    test.each(casesOn(store, STREAMED_APIS))(
       "%s: a denied whole reply is charged and not returned",
       async (api) => {
         await save("deny", { ...DENYING, phases: ["output"] });
@@ -423,24 +433,27 @@ describeEachStore((store) => {
       },
     );
 
-    test.each(STREAMED_APIS)("%s: a denied stream ends with the error, charged", async (api) => {
-      await save("deny", { ...DENYING, phases: ["output"] });
-      const long = `${"plain words ".repeat(30)} ${REPLY} ${"more words ".repeat(40)} [[sim: pace=2]]`;
-      const response = await postCall(gateway, account, api, bodyOf(api, long, { stream: true }));
-      const text = await response.text();
-      expect(text).toContain("word");
-      expect(text).toContain("guardrail_denied");
-      expect(text).not.toContain(SECRET.slice(0, 12));
-      expect(isCompleteStream(api, text)).toBe(false);
-      const record = await waitUntil(
-        async () => (await usageRecordsOf(gateway.server.db, account.id))[0],
-        (found) => found !== undefined,
-      );
-      expect([record?.["outcome"], Number(record?.["cost_nano"]) > 0]).toEqual([
-        "guardrail_denied",
-        true,
-      ]);
-    });
+    test.each(casesOn(store, STREAMED_APIS))(
+      "%s: a denied stream ends with the error, charged",
+      async (api) => {
+        await save("deny", { ...DENYING, phases: ["output"] });
+        const long = `${"plain words ".repeat(30)} ${REPLY} ${"more words ".repeat(40)} [[sim: pace=2]]`;
+        const response = await postCall(gateway, account, api, bodyOf(api, long, { stream: true }));
+        const text = await response.text();
+        expect(text).toContain("word");
+        expect(text).toContain("guardrail_denied");
+        expect(text).not.toContain(SECRET.slice(0, 12));
+        expect(isCompleteStream(api, text)).toBe(false);
+        const record = await waitUntil(
+          async () => (await usageRecordsOf(gateway.server.db, account.id))[0],
+          (found) => found !== undefined,
+        );
+        expect([record?.["outcome"], Number(record?.["cost_nano"]) > 0]).toEqual([
+          "guardrail_denied",
+          true,
+        ]);
+      },
+    );
 
     test("a stored response has the masked text; of a denied one, nothing is stored", async () => {
       await save("mask", { ...MASKING, phases: ["output"] });
@@ -560,19 +573,22 @@ describeEachStore((store) => {
       expect(Buffer.from(head, "base64url").toString()).toContain("postern-guardrail+jwt");
     });
 
-    test.each(STREAMED_APIS)("%s: a hook rewrites requests and whole replies", async (api) => {
-      await saveHook();
-      hook.respondWith((body) => ({
-        action: "rewrite",
-        texts: textsIn(body).map((text) =>
-          body["phase"] === "input" ? text.replace("Hello", "Bonjour") : text.toUpperCase(),
-        ),
-      }));
-      const response = await postCall(gateway, account, api, bodyOf(api, "Hello you"));
-      expect(JSON.stringify(await lastSimulatorRequest(gateway))).toContain("Bonjour you");
-      expect(await response.text()).toContain("BONJOUR YOU");
-      expect(await lastUsage()).toContain('"phase":"output","action":"rewritten"');
-    });
+    test.each(casesOn(store, STREAMED_APIS))(
+      "%s: a hook rewrites requests and whole replies",
+      async (api) => {
+        await saveHook();
+        hook.respondWith((body) => ({
+          action: "rewrite",
+          texts: textsIn(body).map((text) =>
+            body["phase"] === "input" ? text.replace("Hello", "Bonjour") : text.toUpperCase(),
+          ),
+        }));
+        const response = await postCall(gateway, account, api, bodyOf(api, "Hello you"));
+        expect(JSON.stringify(await lastSimulatorRequest(gateway))).toContain("Bonjour you");
+        expect(await response.text()).toContain("BONJOUR YOU");
+        expect(await lastUsage()).toContain('"phase":"output","action":"rewritten"');
+      },
+    );
 
     test("a hook denies a request, a reply and a stream, with its reason", async () => {
       await saveHook();

@@ -9,13 +9,14 @@ import { getBudgets, setBudgets } from "../../src/ledger/wallet-budgets.ts";
 import { type Db, text, integer } from "../../src/store/db.ts";
 import { verifyLedger } from "../../src/verification/verify.ts";
 import { eventually } from "../support/eventually.ts";
+import { runs } from "../support/full.ts";
 import { TEST_SEED, createRandom } from "../support/random.ts";
 import { startScript } from "../support/script-process.ts";
 import { describeEachStore } from "../support/stores/stores.ts";
 import { ALL_TRANSFERS, openAccount, promoDeposit } from "./fixtures.ts";
 
 const LEDGER_PROCESS = path.join(import.meta.dirname, "ledger-process.ts");
-const KILLS = 20;
+const KILLS = runs(20);
 const RUN_MS_MAX = 60;
 /** Spent quickly. Later runs get a limit of twice the current spend, so each starts by crossing 50%. */
 const FIRST_BUDGET = 2_000n;

@@ -11,6 +11,7 @@ import {
   type HoldRequest,
   type HoldRows,
 } from "../../src/ledger/decide.ts";
+import { runs } from "../support/full.ts";
 
 const NOW = Date.UTC(2026, 10, 29, 12);
 /** Small multiples of it meet each other often; a wallet with 50 of them is a paying one's. */
@@ -162,7 +163,7 @@ test("a whole reply holds all of its cost, or a first part exactly if all can ne
     expect(rows.wallet?.held).toBe(before + minNano(wanted, free));
     seen[isShort ? (free < one.upfront ? "shortened" : "part") : "whole"] += 1;
   });
-  fc.assert(property, { numRuns: 3_000 });
+  fc.assert(property, { numRuns: runs(3_000) });
   expect(Object.values(seen).every((count) => count > 0)).toBe(true);
 });
 
@@ -182,6 +183,6 @@ test("a whole reply that may be collected is never refused where it was not, and
     // Only open calls are in the way: it waits for them as it did before.
     if (remainingOf(one).all >= one.amount + one.upfront) expect(amount).toBe(without);
   });
-  fc.assert(property, { numRuns: 3_000 });
+  fc.assert(property, { numRuns: runs(3_000) });
   expect(served).toBeGreaterThan(0);
 });

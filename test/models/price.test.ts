@@ -12,6 +12,7 @@ import { affordableOutput, costBound, priceUpperBound } from "../../src/models/p
 import { cardAt, datedCard, picoPerToken, ratioOf } from "../../src/models/price-card.ts";
 import { INPUT_METERS, isPriced, OUTPUT_METERS, price, rateOf } from "../../src/models/price.ts";
 import type { PriceCard } from "../../src/models/price.ts";
+import { runs } from "../support/full.ts";
 
 const NOW = Date.parse("2026-11-21T12:00:00Z");
 const catalog = catalogOf(builtInModels());
@@ -304,7 +305,7 @@ describe("price", () => {
         expect(cost * 1000n * den >= num).toBe(true);
         expect((cost - 1n) * 1000n * den < num || cost === 0n).toBe(true);
       }),
-      { numRuns: 2000 },
+      { numRuns: runs(2000) },
     );
   });
 
@@ -318,7 +319,7 @@ describe("price", () => {
         expect(left + right >= (whole.cost - 1n) * 1000n).toBe(true);
         expect(left + right <= whole.cost * 1000n + BigInt(whole.lines.length)).toBe(true);
       }),
-      { numRuns: 1000 },
+      { numRuns: runs(1000) },
     );
   });
 
@@ -340,7 +341,7 @@ describe("price", () => {
           expect(after >= before).toBe(true);
         },
       ),
-      { numRuns: 1000 },
+      { numRuns: runs(1000) },
     );
   });
 });
@@ -402,7 +403,7 @@ describe("priceUpperBound", () => {
           expect(cost <= priceUpperBound(bounds, card)).toBe(true);
           expect(cost <= priceUpperBound({ ...bounds, serviceTier: "any" }, card)).toBe(true);
         }),
-        { numRuns: 20 },
+        { numRuns: runs(20) },
       );
     }
   });
@@ -424,7 +425,7 @@ describe("priceUpperBound", () => {
           expect(price(usage(used, { serviceTier: requestedTier }), card).cost <= bound).toBe(true);
         },
       ),
-      { numRuns: 500 },
+      { numRuns: runs(500) },
     );
   });
 });
@@ -449,7 +450,7 @@ describe("affordableOutput", () => {
             ).toBe(true);
         },
       ),
-      { numRuns: 500 },
+      { numRuns: runs(500) },
     );
   });
 });

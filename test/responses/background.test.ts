@@ -11,6 +11,7 @@ import {
   readWallet,
 } from "../inference/support/harness.ts";
 import { eventually } from "../support/eventually.ts";
+import { casesOn } from "../support/full.ts";
 import {
   registerAccount,
   type TestAccount,
@@ -74,7 +75,7 @@ for (const store of STORE_KINDS) {
       expect(String(message)).toContain("POST /v1/batches");
     });
 
-    for (const [wire, model] of Object.entries(MODELS))
+    for (const [wire, model] of casesOn(store, Object.entries(MODELS)))
       test(`are returned in progress and complete (${wire})`, async () => {
         const accepted = await begin("[[sim: latency=1000]] later", { model });
         expect(accepted).toMatchObject({

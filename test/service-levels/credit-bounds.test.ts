@@ -7,13 +7,14 @@ import { toNano } from "../../src/base/money/money.ts";
 import { HOUR_MS } from "../../src/base/time.ts";
 import { METRICS, PERIODS, windowAt } from "../../src/service-levels/service-levels.ts";
 import { verifyLedger } from "../../src/verification/verify.ts";
+import { runs } from "../support/full.ts";
 import { TEST_SEED } from "../support/random.ts";
 import { describeEachStore } from "../support/stores/stores.ts";
 import { FAILED, FIRST_HOUR, MODEL, openLevelWorld, USD } from "./level-world.ts";
 
 const ACCOUNTS = ["acct_a", "acct_b"] as const;
 const MODELS = [MODEL, "openai/gpt-5"] as const;
-const RUNS = 6;
+const RUNS = { sqlite: runs(12), postgres: runs(4) } as const;
 /** Windows of hours and days end within it, and with January that of the month. */
 const CALLS_WITHIN_HOURS = 30;
 
@@ -103,7 +104,7 @@ describeEachStore((kind) => {
         },
       ),
       {
-        numRuns: RUNS,
+        numRuns: RUNS[kind],
         seed: TEST_SEED,
         examples: [
           [

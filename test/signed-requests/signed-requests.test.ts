@@ -12,6 +12,7 @@ import { chainOf } from "../../src/keys/derived-key.ts";
 import { publicKeyName } from "../../src/keys/key-credential.ts";
 import { handshake, openSocket } from "../responses/websocket-client.ts";
 import { call, textAt, valueAt } from "../spec/api-client.ts";
+import { runs } from "../support/full.ts";
 import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 
@@ -538,7 +539,7 @@ describe.each(STORE_KINDS)("a signed request on %s", (store) => {
         expect(response.status).toBe(401);
         await response.body?.cancel();
       }),
-      { numRuns: 40 },
+      { numRuns: runs(40) },
     );
     const usage = await send("GET", "/v1/usage");
     expect(valueAt(usage.body, "data.length")).toBe(0);

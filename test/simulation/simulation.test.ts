@@ -1,6 +1,7 @@
 // A short form of `npm run simulate`: seeds that find defects, some others, and that a seed repeats exactly.
 
 import { expect, test } from "bun:test";
+import { runs } from "../support/full.ts";
 import { createSimulator, type SimulationResult } from "./simulate.ts";
 
 /** What each seed finds where the defect is put back; all of them pass today. */
@@ -24,11 +25,11 @@ const REGRESSIONS: Readonly<Record<string, number>> = {
 };
 /** The same in each run; `npm run simulate` looks for others. */
 const FIRST_SEED = 1_000;
-const SEEDS = 16;
+const SEEDS = runs(16);
 const FIRST_SEED_WITH_LEASES = 1_000_100;
-const SEEDS_WITH_LEASES = 8;
+const SEEDS_WITH_LEASES = runs(8);
 const FIRST_SEED_WITH_COLLECTED_REPLIES = 2_000_100;
-const SEEDS_WITH_COLLECTED_REPLIES = 12;
+const SEEDS_WITH_COLLECTED_REPLIES = runs(12);
 
 const simulator = await createSimulator();
 

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { type Route, requiresSession } from "../../src/http/route.ts";
 import { anyCharacter } from "../support/any-character.ts";
+import { runs } from "../support/full.ts";
 import {
   type TestAccount,
   type Gateway,
@@ -25,7 +26,7 @@ import {
 import { type ApiDescription, readApiDescription } from "./openapi-conformance.ts";
 
 const SMALL_LIMIT = 65_536;
-const RUNS = 40;
+const RUNS = runs(40);
 
 describe.each(STORE_KINDS)("invalid input on %s", (store) => {
   let gateway: Gateway;

@@ -14,11 +14,12 @@ import {
   writeEvents,
 } from "../../packages/wires/test/stream-helpers.ts";
 import { droppedPaths } from "../../src/inference/translate/losses.ts";
+import { runs } from "../support/full.ts";
 import { skipUnless } from "../support/skip.ts";
 import { hasSpecs, loadSpecs } from "./support/openapi-specs.ts";
 
 const jsonRoundTrip = (value: unknown): unknown => JSON.parse(JSON.stringify(value)) as unknown;
-const RUNS = { numRuns: 120 };
+const RUNS = { numRuns: runs(120) };
 const TARGET = { ...ORIGIN, maxOutputTokens: 32_000, abilities: { openaiFields: true } } as const;
 
 /** Adds the paths that request readers set on turns and parts. */
@@ -68,7 +69,7 @@ describe.skipIf(isSkipped)("OpenAPI specifications (require ../shared/specs)", (
             sent += 1;
             expect(specs?.request[wire](jsonRoundTrip(body)) ?? []).toEqual([]);
           }),
-          { numRuns: 300 },
+          { numRuns: runs(300) },
         );
         console.log(`» ${sent} random requests from ${from} to ${wire} are valid`);
       });

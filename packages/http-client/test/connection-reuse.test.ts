@@ -8,6 +8,7 @@ import { createGzip, gzipSync } from "node:zlib";
 import * as fc from "fast-check";
 import { trackTimers } from "../../../test/chaos/open-timers.ts";
 import { eventually, untilStable } from "../../../test/support/eventually.ts";
+import { runs } from "../../../test/support/full.ts";
 import { rejectionMessage } from "../../../test/support/rejection.ts";
 import { startScript } from "../../../test/support/script-process.ts";
 import { skipUnless } from "../../../test/support/skip.ts";
@@ -208,7 +209,7 @@ describe("a connection", () => {
           expect(await call(send, server)).toBe(text);
         },
       ),
-      { numRuns: 300 },
+      { numRuns: runs(300) },
     );
     expect(server.connections.length).toBe(1);
   });

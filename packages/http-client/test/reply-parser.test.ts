@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
+import { runs } from "../../../test/support/full.ts";
 import {
   isEndedByClose,
   parseBytes,
@@ -200,7 +201,7 @@ describe("a reply", () => {
         for (let at = 1; at < bytes.length; at++)
           expect(parseSlices([bytes.subarray(0, at), bytes.subarray(at)])).toEqual(expected);
       }),
-      { numRuns: 100 },
+      { numRuns: runs(100) },
     );
   });
 
@@ -213,7 +214,7 @@ describe("a reply", () => {
           expect(parseSlices(sliceAt(bytes, offsets))).toEqual(expected);
         },
       ),
-      { numRuns: 2_000 },
+      { numRuns: runs(2_000) },
     );
   });
 
@@ -229,7 +230,7 @@ describe("a reply", () => {
           if (expected.ends === 1) expect(mayClose).toBe(false);
         }
       }),
-      { numRuns: 200 },
+      { numRuns: runs(200) },
     );
   });
 
@@ -402,7 +403,7 @@ describe("a malformed reply", () => {
           expect(outcome.error).toBe(atOnce.error);
         }
       }),
-      { numRuns: 3_000 },
+      { numRuns: runs(3_000) },
     );
   });
 });

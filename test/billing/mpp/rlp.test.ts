@@ -4,6 +4,7 @@ import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { type Hex, toRlp } from "viem";
 import { decodeRlp, type RlpItem } from "../../../src/billing/tempo/tempo-transaction.ts";
+import { runs } from "../../support/full.ts";
 
 type HexItem = Hex | readonly HexItem[];
 
@@ -39,7 +40,7 @@ describe("RLP", () => {
         if (decoded === undefined) return;
         expect(bytesOf(toRlp(hexOf(decoded) as Hex))).toEqual(bytes);
       }),
-      { numRuns: 5_000 },
+      { numRuns: runs(5_000) },
     );
   });
 

@@ -11,6 +11,7 @@ import {
 import { readReport } from "../../../src/verification/report.ts";
 import { readTransferSums } from "../../../src/verification/transfer-sums.ts";
 import { ALL_TRANSFERS } from "../../ledger/fixtures.ts";
+import { runs } from "../../support/full.ts";
 import { type RandomInt, TEST_SEED, createRandom } from "../../support/random.ts";
 import { describeEachStore, type TestStore } from "../../support/stores/stores.ts";
 import {
@@ -22,7 +23,7 @@ import {
 } from "../fixtures.ts";
 import { createBillingHarness, type BillingHarness } from "../harness.ts";
 
-const HISTORIES = { sqlite: 300, postgres: 40 } as const;
+const HISTORIES = { sqlite: runs(300), postgres: runs(40) } as const;
 
 interface RecordedFact {
   readonly kind: FactKind;

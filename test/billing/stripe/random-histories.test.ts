@@ -13,6 +13,7 @@ import { markPaid } from "../../../src/billing/payments/manual-payments.ts";
 import { paymentsOfInvoice } from "../../../src/billing/payments/payment-rows.ts";
 import { TEST_ACTOR, actIn } from "../../support/act.ts";
 import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
+import { runs } from "../../support/full.ts";
 import { type RandomInt, TEST_SEED, createRandom } from "../../support/random.ts";
 import { openStore, type StoreKind, type TestStore } from "../../support/stores/stores.ts";
 import { NANO_PER_CENT, expectLedgerValid, ledgerBalanceOf, readWallet } from "../fixtures.ts";
@@ -24,10 +25,9 @@ import {
   type BillingHarness,
 } from "../harness.ts";
 
-const IS_FULL = process.env["POSTERN_FULL"] === "1";
 const HISTORIES: readonly (readonly [StoreKind, number])[] = [
-  ["sqlite", IS_FULL ? 850 : 400],
-  ["postgres", IS_FULL ? 150 : 80],
+  ["sqlite", runs(850)],
+  ["postgres", runs(150)],
 ];
 const CONCURRENCY = 12;
 

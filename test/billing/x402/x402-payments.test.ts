@@ -15,6 +15,7 @@ import {
   type TestFacilitator,
   type Wallet,
 } from "../../support/fakes/x402-facilitator.ts";
+import { casesOn } from "../../support/full.ts";
 import {
   type TestAccount,
   type Gateway,
@@ -81,6 +82,8 @@ function createPayingFetch(
   return wrapFetchWithPayment(fetch, client);
 }
 
+const CALLED_APIS = ["chat", "responses", "messages"] as const;
+
 describe.each(STORE_KINDS)("x402 on %s", (store) => {
   let facilitator: TestFacilitator;
   let gateway: Gateway;
@@ -136,7 +139,7 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
   }
 
   describe("the official client", () => {
-    for (const name of ["chat", "responses", "messages"] as const) {
+    for (const name of casesOn(store, CALLED_APIS)) {
       test(`pays for a call on ${name}`, async () => {
         const response = await createPayingFetch(wallet)(...request(name));
         expect(response.status).toBe(200);
@@ -303,7 +306,7 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
   });
 
   describe("a 402", () => {
-    for (const name of ["chat", "responses", "messages"] as const)
+    for (const name of casesOn(store, CALLED_APIS))
       test(`contains the challenge and the next step on ${name}`, async () => {
         const rejected = await call(undefined, {}, name);
         expect(rejected.status).toBe(402);
@@ -487,7 +490,7 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
       ],
       "a signature of another wallet": ["invalid_exact_evm_signature", { signer: newWallet() }],
     };
-    for (const [label, [reason, overrides]] of Object.entries(REJECTED))
+    for (const [label, [reason, overrides]] of casesOn(store, Object.entries(REJECTED)))
       test(`402: ${label}`, async () => {
         const { header } = await signPayment(wallet, await requirementsFor(), overrides);
         const response = await call(header);
@@ -543,7 +546,7 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
       expect((await readWallet(gateway.server.db, account.id)).paid).toBe(100n * NANO_PER_CENT);
     });
 
-    for (const [label, header] of Object.entries({
+    const malformed = Object.entries({
       "not base64": "{}",
       "not JSON": "aGVsbG8=",
       "an array": headerOf([]),
@@ -554,7 +557,8 @@ describe.each(STORE_KINDS)("x402 on %s", (store) => {
         payload: { signature: "0x", permit2Authorization: {} },
       }),
       "a header that is too long": "A".repeat(9_000),
-    }))
+    });
+    for (const [label, header] of casesOn(store, malformed))
       test(`400: ${label}`, async () => {
         const response = await call(header);
         expect(response.status).toBe(400);

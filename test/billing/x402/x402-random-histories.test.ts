@@ -16,16 +16,16 @@ import {
   type TestFacilitator,
   type FacilitatorFaults,
 } from "../../support/fakes/x402-facilitator.ts";
+import { runs } from "../../support/full.ts";
 import { type RandomInt, TEST_SEED, createRandom } from "../../support/random.ts";
 import { openStore, type StoreKind, type TestStore } from "../../support/stores/stores.ts";
 import { NANO_PER_CENT, expectLedgerValid, ledgerBalanceOf, readWallet } from "../fixtures.ts";
 import { createBillingHarness, type BillingHarness } from "../harness.ts";
 import { createX402Deps, fundedWallet, signPayment } from "./wallet.ts";
 
-const IS_FULL = process.env["POSTERN_FULL"] === "1";
 const HISTORIES: readonly (readonly [StoreKind, number])[] = [
-  ["sqlite", IS_FULL ? 200 : 100],
-  ["postgres", IS_FULL ? 60 : 30],
+  ["sqlite", runs(200)],
+  ["postgres", runs(60)],
 ];
 const CONCURRENCY = 6;
 const AFTER_EXPIRY_MS = 4_000_000;

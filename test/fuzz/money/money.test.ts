@@ -1,6 +1,7 @@
 // The short form of `npm run fuzz -- money`: the same cases in each run, so that it fails only after a change.
 
 import { expect, test } from "bun:test";
+import { runs } from "../../support/full.ts";
 import { runMoneyFuzz } from "./money-fuzz.ts";
 
 const SEED = 7;
@@ -8,8 +9,8 @@ const TIMEOUT_MS = 900_000;
 
 // At the same time, because each waits for a minute at the end, for providers that fall silent.
 test.concurrent.each([
-  ["sqlite", 1_700],
-  ["postgres", 300],
+  ["sqlite", runs(1_700)],
+  ["postgres", runs(300)],
 ] as const)(
   "every call is paid for or owed, and no call costs more than its list price (%s)",
   async (store, cases) => {

@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
+import { casesOn, runs } from "../../support/full.ts";
 import {
   type Gateway,
   registerAccount,
@@ -86,7 +87,7 @@ for (const store of STORE_KINDS)
     const chunksOf = (text: string): readonly Json[] =>
       [...text.matchAll(/^data: (.*)$/gm)].map(([, line = ""]) => JSON.parse(line) as Json);
 
-    for (const wire of WIRES) {
+    for (const wire of casesOn(store, WIRES)) {
       test(`a stream ends as at the output limit if nothing more can be held (${wire})`, async () => {
         const amount = 30n * CENT;
         const options = { isStream: true, config: { maxOutputTokens: OUTPUT_MAX } };
@@ -242,7 +243,7 @@ for (const store of STORE_KINDS)
           expect(cost).toBeGreaterThan(0);
           expect(cost).toBeLessThanOrEqual(Number(quote["cost_usd_max"]));
         }),
-        { numRuns: 25 },
+        { numRuns: runs(25) },
       );
     });
   });

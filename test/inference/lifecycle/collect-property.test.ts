@@ -18,6 +18,7 @@ import { firstHold, startRollingHold } from "../../../src/inference/streaming/ro
 import type { AttemptRequest, CandidateResult } from "../../../src/inference/upstream/attempt.ts";
 import type { RaiseOutcome, RaiseRequest } from "../../../src/ledger/decide.ts";
 import { builtInModels, catalogOf, findModel } from "../../../src/models/catalog.ts";
+import { runs } from "../../support/full.ts";
 
 const NOW = Date.UTC(2026, 10, 29, 12);
 const OUTPUT_MAX = 4 * TRANCHE_TOKENS;
@@ -237,6 +238,6 @@ test("collects what its hold covers, and no more", async () => {
     // A reply is cut only if more of it was to come than its hold covered.
     if (all.length <= covered) expect(result.ok && cut === undefined).toBe(true);
   });
-  await fc.assert(property, { numRuns: 300 });
+  await fc.assert(property, { numRuns: runs(300) });
   expect([seen.whole, seen.cut, seen.lost].every((count) => count > 0)).toBe(true);
 });

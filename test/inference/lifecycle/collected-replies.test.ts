@@ -7,6 +7,7 @@ import { TRANCHE_TOKENS } from "../../../src/inference/streaming/recent-outputs.
 import { releaseHolds } from "../../../src/ledger/sweep.ts";
 import { getResponse, waitUntilEnded } from "../../responses/harness.ts";
 import { eventually } from "../../support/eventually.ts";
+import { pairsOn } from "../../support/full.ts";
 import {
   type Gateway,
   registerAccount,
@@ -68,6 +69,13 @@ const setMembers = (json: Json): readonly string[] =>
     .filter((name) => json[name] !== null)
     .sort();
 const LONG = "[[sim: tokens=20000 chunks=20000]] go";
+const WHOLE_MODELS = [
+  ["passed through", "sim/large"],
+  ["translated to chat", "sim/large-chat"],
+  ["translated to messages", "sim/large-messages"],
+  ["translated to responses", "sim/large-responses"],
+] as const;
+const CUT_MODELS = ["sim/large", "sim/large-chat", "sim/large-messages"] as const;
 
 async function accountOn(gateway: Gateway, usd: number): Promise<TestAccount> {
   const account = await registerAccount(gateway);
@@ -119,42 +127,33 @@ for (const store of STORE_KINDS)
       return (JSON.parse(body) as Json)["stream"] === true;
     };
 
-    for (const [name, model] of [
-      ["passed through", "sim/large"],
-      ["translated to chat", "sim/large-chat"],
-      ["translated to messages", "sim/large-messages"],
-      ["translated to responses", "sim/large-responses"],
-    ] as const)
-      for (const api of STREAMED_APIS)
-        test(`is the reply of a call that holds everything (${api}, ${name})`, async () => {
-          const text = "[[sim: tokens=1500]] go";
-          const rich = await accountWith(10);
-          const poor = await accountWith(0.5);
-          const whole = await call(rich, api, text, { model });
-          expect([whole.status, await isStreamedUpstream()]).toEqual([200, false]);
-          const collected = await call(poor, api, text, { model });
-          expect([collected.status, await isStreamedUpstream()]).toEqual([200, true]);
-          expect(collected.headers.get("content-type")).toBe(whole.headers.get("content-type"));
-          const [expected, actual] = [
-            (await whole.json()) as Json,
-            (await collected.json()) as Json,
-          ];
-          expect(textOf(actual)).toBe(textOf(expected));
-          expect(textOf(actual).length).toBeGreaterThan(5_000);
-          expect(JSON.stringify(actual)).toContain(FINISH[api][0]);
-          expect(setMembers(actual)).toEqual(setMembers(expected));
-          expect(actual["usage"]).toEqual(expected["usage"]);
-          const [first, second] = [await recordOf(whole), await recordOf(collected)];
-          expect(second["cost_nano"]).toBe(first["cost_nano"] ?? 0);
-          expect([second["outcome"], Number(second["stream"]), Number(second["exact"])]).toEqual([
-            "completed",
-            0,
-            1,
-          ]);
-          expect(collected.headers.get("x-postern-cost-usd")).toBe(
-            whole.headers.get("x-postern-cost-usd"),
-          );
-        });
+    for (const [[name, model], api] of pairsOn(store, WHOLE_MODELS, STREAMED_APIS))
+      test(`is the reply of a call that holds everything (${api}, ${name})`, async () => {
+        const text = "[[sim: tokens=1500]] go";
+        const rich = await accountWith(10);
+        const poor = await accountWith(0.5);
+        const whole = await call(rich, api, text, { model });
+        expect([whole.status, await isStreamedUpstream()]).toEqual([200, false]);
+        const collected = await call(poor, api, text, { model });
+        expect([collected.status, await isStreamedUpstream()]).toEqual([200, true]);
+        expect(collected.headers.get("content-type")).toBe(whole.headers.get("content-type"));
+        const [expected, actual] = [(await whole.json()) as Json, (await collected.json()) as Json];
+        expect(textOf(actual)).toBe(textOf(expected));
+        expect(textOf(actual).length).toBeGreaterThan(5_000);
+        expect(JSON.stringify(actual)).toContain(FINISH[api][0]);
+        expect(setMembers(actual)).toEqual(setMembers(expected));
+        expect(actual["usage"]).toEqual(expected["usage"]);
+        const [first, second] = [await recordOf(whole), await recordOf(collected)];
+        expect(second["cost_nano"]).toBe(first["cost_nano"] ?? 0);
+        expect([second["outcome"], Number(second["stream"]), Number(second["exact"])]).toEqual([
+          "completed",
+          0,
+          1,
+        ]);
+        expect(collected.headers.get("x-postern-cost-usd")).toBe(
+          whole.headers.get("x-postern-cost-usd"),
+        );
+      });
 
     test("holds a first part and more as it arrives", async () => {
       const account = await accountWith(2);
@@ -185,28 +184,23 @@ for (const store of STORE_KINDS)
       expect((await costsOf(account)).length).toBe(1);
     });
 
-    for (const api of STREAMED_APIS)
-      for (const shape of ["chunks=1", "chunks=20"])
-        test(`never charges more than a key's limit for ten replies at once (${api}, ${shape})`, async () => {
-          const account = await accountWith(100);
-          const limited = await mintKey(account, { limit_usd: 1.5 });
-          const responses = await Promise.all(
-            Array.from({ length: 10 }, () =>
-              call(limited, api, `[[sim: tokens=20000 ${shape}]] go`),
-            ),
-          );
-          const texts = await Promise.all(responses.map((one) => one.text()));
-          await expectSettledLedger(gateway.server.db);
-          const spent = sum(await costsOf(account));
-          expect(usdText(spent)).toBe(usdText(spent < 1_500_000_000n ? spent : 1_500_000_000n));
-          expect(spent).toBeGreaterThan(500_000_000n);
-          const whole = texts.filter(
-            (text) => text.length > 60_000 && !text.includes("stopped_by"),
-          );
-          expect(whole.length).toBeLessThanOrEqual(3);
-          const records = await usageRecordsOf(gateway.server.db, account.id);
-          expect(records.every(({ overrun_nano }) => Number(overrun_nano) === 0)).toBe(true);
-        });
+    for (const [api, shape] of pairsOn(store, STREAMED_APIS, ["chunks=1", "chunks=20"]))
+      test(`never charges more than a key's limit for ten replies at once (${api}, ${shape})`, async () => {
+        const account = await accountWith(100);
+        const limited = await mintKey(account, { limit_usd: 1.5 });
+        const responses = await Promise.all(
+          Array.from({ length: 10 }, () => call(limited, api, `[[sim: tokens=20000 ${shape}]] go`)),
+        );
+        const texts = await Promise.all(responses.map((one) => one.text()));
+        await expectSettledLedger(gateway.server.db);
+        const spent = sum(await costsOf(account));
+        expect(usdText(spent)).toBe(usdText(spent < 1_500_000_000n ? spent : 1_500_000_000n));
+        expect(spent).toBeGreaterThan(500_000_000n);
+        const whole = texts.filter((text) => text.length > 60_000 && !text.includes("stopped_by"));
+        expect(whole.length).toBeLessThanOrEqual(3);
+        const records = await usageRecordsOf(gateway.server.db, account.id);
+        expect(records.every(({ overrun_nano }) => Number(overrun_nano) === 0)).toBe(true);
+      });
 
     test("charges hidden reasoning that came at once no further than the key's limit", async () => {
       const account = await accountWith(100);
@@ -336,46 +330,45 @@ for (const store of STORE_KINDS)
     const send = (account: Caller, api: Api, model: string): Promise<Response> =>
       postCall(gated, account, api, bodyOf(api, LONG, { model, [LIMIT_OF[api]]: OUTPUT_MAX }));
 
-    for (const api of STREAMED_APIS)
-      for (const model of ["sim/large", "sim/large-chat", "sim/large-messages"])
-        test(`ends as at the output limit if nothing more can be held (${api}, ${model})`, async () => {
-          const account = await accountOn(gated, 0.3);
-          const keyed = (index: number): TestAccount =>
-            withHeaders(account, { "idempotency-key": `key-${index}` });
-          gate.close();
-          const pending = [0, 1].map((index) => send(keyed(index), api, model));
-          await eventually(() => gate.waiting() === 2);
-          gate.open();
-          const responses = await Promise.all(pending);
-          const bodies = (await Promise.all(responses.map((one) => one.json()))) as Json[];
-          await expectSettledLedger(gated.server.db);
-          const { promo, held } = await readWallet(gated.server.db, account.id);
-          expect([promo + sum(await costsOn(gated, account)), held]).toEqual([300_000_000n, 0n]);
-          const records = await usageRecordsOf(gated.server.db, account.id);
-          const record = records.find(({ outcome }) => outcome === "budget_cut");
-          const cut = responses.findIndex(
-            (one) => one.headers.get("x-request-id") === record?.["id"],
-          );
-          const [response, body] = [responses[cut], bodies[cut]];
-          expect(response?.status).toBe(200);
-          expect(body).toMatchObject({ postern: { stopped_by: "budget" } });
-          const text = JSON.stringify(body);
-          expect(text).toContain(FINISH[api][1]);
-          expect(textOf(body ?? {}).length).toBeGreaterThan(4_000);
-          const output = Number(record?.["output_tokens"]);
-          expect(output).toBeGreaterThan(1_000);
-          const counted = /"(?:output|completion)_tokens":(\d+)/.exec(text)?.[1];
-          expect(Number(counted)).toBe(output);
-          const cost = usdText(BigInt(String(record?.["cost_nano"])));
-          expect(response?.headers.get("x-postern-cost-usd")).toBe(cost);
-          expect(text).toContain(`"cost":${Number(cost)}`);
-          // Nothing is kept for a repetition: it is a new call, which the balance does not cover any more.
-          const again = await send(keyed(cut), api, model);
-          expect(again.headers.get("x-postern-idempotent-replay")).toBeNull();
-          expect(again.headers.get("x-request-id")).not.toBe(
-            response?.headers.get("x-request-id") ?? "",
-          );
-        });
+    for (const [api, model] of pairsOn(store, STREAMED_APIS, CUT_MODELS))
+      test(`ends as at the output limit if nothing more can be held (${api}, ${model})`, async () => {
+        const account = await accountOn(gated, 0.3);
+        const keyed = (index: number): TestAccount =>
+          withHeaders(account, { "idempotency-key": `key-${index}` });
+        gate.close();
+        const pending = [0, 1].map((index) => send(keyed(index), api, model));
+        await eventually(() => gate.waiting() === 2);
+        gate.open();
+        const responses = await Promise.all(pending);
+        const bodies = (await Promise.all(responses.map((one) => one.json()))) as Json[];
+        await expectSettledLedger(gated.server.db);
+        const { promo, held } = await readWallet(gated.server.db, account.id);
+        expect([promo + sum(await costsOn(gated, account)), held]).toEqual([300_000_000n, 0n]);
+        const records = await usageRecordsOf(gated.server.db, account.id);
+        const record = records.find(({ outcome }) => outcome === "budget_cut");
+        const cut = responses.findIndex(
+          (one) => one.headers.get("x-request-id") === record?.["id"],
+        );
+        const [response, body] = [responses[cut], bodies[cut]];
+        expect(response?.status).toBe(200);
+        expect(body).toMatchObject({ postern: { stopped_by: "budget" } });
+        const text = JSON.stringify(body);
+        expect(text).toContain(FINISH[api][1]);
+        expect(textOf(body ?? {}).length).toBeGreaterThan(4_000);
+        const output = Number(record?.["output_tokens"]);
+        expect(output).toBeGreaterThan(1_000);
+        const counted = /"(?:output|completion)_tokens":(\d+)/.exec(text)?.[1];
+        expect(Number(counted)).toBe(output);
+        const cost = usdText(BigInt(String(record?.["cost_nano"])));
+        expect(response?.headers.get("x-postern-cost-usd")).toBe(cost);
+        expect(text).toContain(`"cost":${Number(cost)}`);
+        // Nothing is kept for a repetition: it is a new call, which the balance does not cover any more.
+        const again = await send(keyed(cut), api, model);
+        expect(again.headers.get("x-postern-idempotent-replay")).toBeNull();
+        expect(again.headers.get("x-request-id")).not.toBe(
+          response?.headers.get("x-request-id") ?? "",
+        );
+      });
 
     test.each(STREAMED_APIS)(
       "costs nothing and asks for a repetition if its hold was released meanwhile (%s)",

@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
+import { runs } from "../../support/full.ts";
 import {
   type Gateway,
   registerAccount,
@@ -177,7 +178,7 @@ for (const store of STORE_KINDS) {
             else expect(response.status).toBe(400);
           },
         ),
-        { numRuns: 40 },
+        { numRuns: runs(40) },
       );
     });
   });

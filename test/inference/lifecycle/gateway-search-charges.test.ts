@@ -4,6 +4,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { freePort } from "../../support/free-port.ts";
+import { runs } from "../../support/full.ts";
 import {
   type Gateway,
   registerAccount,
@@ -354,7 +355,7 @@ test("a loop never costs more than its hold", async () => {
         expect(cost).toBeLessThanOrEqual(Number(quote["cost_usd_max"]));
       },
     ),
-    { seed: TEST_SEED, numRuns: 30 },
+    { seed: TEST_SEED, numRuns: runs(30) },
   );
   await expectSettledLedger(gateway.server.db);
   await gateway.stop();

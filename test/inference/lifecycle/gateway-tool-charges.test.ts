@@ -9,6 +9,7 @@ import { call as callRoute } from "../../spec/api-client.ts";
 import { eventually } from "../../support/eventually.ts";
 import { startMcpServer } from "../../support/fakes/mcp-server.ts";
 import { freePort } from "../../support/free-port.ts";
+import { runs } from "../../support/full.ts";
 import {
   type Gateway,
   registerAccount,
@@ -418,7 +419,7 @@ describe("whatever the model and its tools do", () => {
           expect(cost).toBeLessThanOrEqual(most);
         },
       ),
-      { seed: TEST_SEED, numRuns: 25 },
+      { seed: TEST_SEED, numRuns: runs(25) },
     );
   });
 
@@ -511,7 +512,7 @@ describe("whatever the model and its tools do", () => {
           expect(called.cost).toBe(0.000_06);
         },
       ),
-      { seed: TEST_SEED, numRuns: 20 },
+      { seed: TEST_SEED, numRuns: runs(20) },
     );
   });
 
@@ -561,7 +562,7 @@ describe("whatever the model and its tools do", () => {
           isExpected: true,
         });
       }),
-      { seed: TEST_SEED, numRuns: 40 },
+      { seed: TEST_SEED, numRuns: runs(40) },
     );
   });
 
@@ -610,7 +611,7 @@ describe("whatever the model and its tools do", () => {
           expect([0.000_06, 0.002_06]).toContain(cost);
         },
       ),
-      { seed: TEST_SEED, numRuns: 30 },
+      { seed: TEST_SEED, numRuns: runs(30) },
     );
   });
 });

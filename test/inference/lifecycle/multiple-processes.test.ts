@@ -8,6 +8,7 @@ import { type Db, text, integer } from "../../../src/store/db.ts";
 import { verifyLedger } from "../../../src/verification/verify.ts";
 import { eventually } from "../../support/eventually.ts";
 import { freePort } from "../../support/free-port.ts";
+import { IS_FULL } from "../../support/full.ts";
 import { registerAccount } from "../../support/gateway.ts";
 import { TEST_SEED, createRandom } from "../../support/random.ts";
 import {
@@ -38,8 +39,7 @@ import {
 } from "../support/harness.ts";
 
 const SECRET = "a secret of these tests, and of nothing else";
-/** More with POSTERN_FULL=1. */
-const KILLS = process.env["POSTERN_FULL"] === "1" ? 40 : 4;
+const KILLS = IS_FULL ? 40 : 2;
 const CALLERS = 12;
 const KILL_AFTER_MS_MAX = 300;
 const WHOLE_HOLD = { "x-postern-hold": "full" };

@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { OFFER_LIFETIME_MS } from "../../../src/inference/lifecycle/offer.ts";
+import { runs } from "../../support/full.ts";
 import {
   type Gateway,
   registerAccount,
@@ -354,7 +355,7 @@ for (const store of STORE_KINDS) {
           expect((await call(affordable + 200)).ok).toBe(false);
           if (affordable > 0) expect((await call(affordable)).status).toBe(200);
         }),
-        { numRuns: 15 },
+        { numRuns: runs(15) },
       );
     });
 
@@ -401,7 +402,7 @@ for (const store of STORE_KINDS) {
             ]);
           },
         ),
-        { numRuns: 60 },
+        { numRuns: runs(60) },
       );
     });
 
@@ -441,7 +442,7 @@ for (const store of STORE_KINDS) {
             expect(cost).toBeLessThanOrEqual(nanoOf(quoted.cost_usd_max));
           },
         ),
-        { numRuns: 20 },
+        { numRuns: runs(20) },
       );
     });
   });

@@ -15,6 +15,7 @@ import { nanoFromUsd, usdText } from "../../../src/base/money/money.ts";
 import { setBudgets } from "../../../src/ledger/wallet-budgets.ts";
 import { getResponse, waitUntilEnded } from "../../responses/harness.ts";
 import { openSocket } from "../../responses/websocket-client.ts";
+import { pairsOn, runs } from "../../support/full.ts";
 import {
   type Gateway,
   registerAccount,
@@ -52,6 +53,12 @@ const MODELS = [
   { ...COMMON, id: "sim/large-hidden", wires: ["responses"], supported: ["reasoning"] },
 ];
 const LIMIT_OF = { chat: "max_tokens", messages: "max_tokens", responses: "max_output_tokens" };
+
+const SHAPES = [
+  ["in one event", { model: "sim/large", events: 1, reasoning: 0 }],
+  ["in events of many tokens", { model: "sim/large", events: 20, reasoning: 0 }],
+  ["hidden in reasoning", { model: "sim/large-hidden", events: 20, reasoning: 60_000 }],
+] as const;
 
 type StreamedApi = (typeof STREAMED_APIS)[number];
 
@@ -178,33 +185,26 @@ for (const store of STORE_KINDS)
             }
           },
         ),
-        { seed: TEST_SEED, numRuns: 15 },
+        { seed: TEST_SEED, numRuns: runs(15) },
       );
     });
 
-    for (const api of STREAMED_APIS)
-      for (const [name, shape] of [
-        ["in one event", { model: "sim/large", events: 1, reasoning: 0 }],
-        ["in events of many tokens", { model: "sim/large", events: 20, reasoning: 0 }],
-        ["hidden in reasoning", { model: "sim/large-hidden", events: 20, reasoning: 60_000 }],
-      ] as const)
-        test(`never charges more than a key's limit for ten replies at once, ${name} (${api})`, async () => {
-          const account = await accountWith(100);
-          const limited = await mintKey(account, { limit_usd: 1.5 });
-          const one = { api, tokens: 20_000, slice: 0, ...shape };
-          const texts = await Promise.all(Array.from({ length: 10 }, () => run(limited, one)));
-          await expectSettledLedger(gateway.server.db);
-          const spent = sum(await costsOf(account));
-          expect(usdText(spent)).toBe(usdText(spent < 1_500_000_000n ? spent : 1_500_000_000n));
-          // The limit pays for three whole texts; the others are cut.
-          const whole = texts.filter(
-            (text) => text.length > 60_000 && !text.includes("stopped_by"),
-          );
-          expect(whole.length).toBeLessThanOrEqual(3);
-          // A reply of $0.50 fits, whatever the others hold.
-          expect(spent).toBeGreaterThan(500_000_000n);
-          await expectNoDebt(account);
-        });
+    for (const [api, [name, shape]] of pairsOn(store, STREAMED_APIS, SHAPES))
+      test(`never charges more than a key's limit for ten replies at once, ${name} (${api})`, async () => {
+        const account = await accountWith(100);
+        const limited = await mintKey(account, { limit_usd: 1.5 });
+        const one = { api, tokens: 20_000, slice: 0, ...shape };
+        const texts = await Promise.all(Array.from({ length: 10 }, () => run(limited, one)));
+        await expectSettledLedger(gateway.server.db);
+        const spent = sum(await costsOf(account));
+        expect(usdText(spent)).toBe(usdText(spent < 1_500_000_000n ? spent : 1_500_000_000n));
+        // The limit pays for three whole texts; the others are cut.
+        const whole = texts.filter((text) => text.length > 60_000 && !text.includes("stopped_by"));
+        expect(whole.length).toBeLessThanOrEqual(3);
+        // A reply of $0.50 fits, whatever the others hold.
+        expect(spent).toBeGreaterThan(500_000_000n);
+        await expectNoDebt(account);
+      });
 
     test("charges hidden reasoning in full if it can be held, however fast it came", async () => {
       const account = await accountWith(10);
@@ -290,21 +290,20 @@ for (const store of STORE_KINDS)
       controller.abort();
     };
 
-    for (const api of STREAMED_APIS)
-      for (const model of ["sim/large", "sim/large-hidden"])
-        test(`charges ten clients that leave their streams no more than the key's limit (${api}, ${model})`, async () => {
-          const account = await accountWith(100);
-          const limited = await mintKey(account, { limit_usd: 1.5 });
-          const shape = { api, model, tokens: 20_000, events: 200, reasoning: 0, slice: 0 };
-          await Promise.all(
-            Array.from({ length: 10 }, (_, index) =>
-              leave(limited, { ...shape, reasoning: index * 6_000 }, index * 20_000),
-            ),
-          );
-          await expectSettledLedger(gateway.server.db);
-          const spent = sum(await costsOf(account));
-          expect(usdText(spent)).toBe(usdText(spent < 1_500_000_000n ? spent : 1_500_000_000n));
-          expect(spent).toBeGreaterThan(100_000_000n);
-          await expectNoDebt(account);
-        });
+    for (const [api, model] of pairsOn(store, STREAMED_APIS, ["sim/large", "sim/large-hidden"]))
+      test(`charges ten clients that leave their streams no more than the key's limit (${api}, ${model})`, async () => {
+        const account = await accountWith(100);
+        const limited = await mintKey(account, { limit_usd: 1.5 });
+        const shape = { api, model, tokens: 20_000, events: 200, reasoning: 0, slice: 0 };
+        await Promise.all(
+          Array.from({ length: 10 }, (_, index) =>
+            leave(limited, { ...shape, reasoning: index * 6_000 }, index * 20_000),
+          ),
+        );
+        await expectSettledLedger(gateway.server.db);
+        const spent = sum(await costsOf(account));
+        expect(usdText(spent)).toBe(usdText(spent < 1_500_000_000n ? spent : 1_500_000_000n));
+        expect(spent).toBeGreaterThan(100_000_000n);
+        await expectNoDebt(account);
+      });
   });

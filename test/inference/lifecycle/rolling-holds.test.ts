@@ -6,6 +6,7 @@ import { nanoFromUsd } from "../../../src/base/money/money.ts";
 import { TRANCHE_TOKENS } from "../../../src/inference/streaming/recent-outputs.ts";
 import { setBudgets } from "../../../src/ledger/wallet-budgets.ts";
 import claudeCode from "../../clients/requests/claude-code.json" with { type: "json" };
+import { pairsOn } from "../../support/full.ts";
 import {
   type Gateway,
   registerAccount,
@@ -58,6 +59,12 @@ const MODELS = [
   { ...COMMON, id: "sim/large-messages", wires: ["messages"] },
   { ...COMMON, id: "sim/large-reason", wires: ["messages"], supported: ["reasoning"] },
 ];
+const CUT_MODELS = [
+  ["passed through", "sim/large"],
+  ["translated to chat", "sim/large-chat"],
+  ["translated to messages", "sim/large-messages"],
+] as const;
+const LEFT_MODELS = ["sim/large", "sim/large-chat", "sim/large-reason"] as const;
 const DELTAS: Readonly<Record<string, RegExp>> = {
   chat: /"delta":\{"content":"/g,
   messages: /"type":"text_delta"/g,
@@ -157,74 +164,67 @@ for (const store of STORE_KINDS)
       await expectSettledLedger(gateway.server.db);
     });
 
-    for (const [name, model] of [
-      ["passed through", "sim/large"],
-      ["translated to chat", "sim/large-chat"],
-      ["translated to messages", "sim/large-messages"],
-    ] as const)
-      for (const api of STREAMED_APIS)
-        test(`ends as at the output limit if nothing more can be held (${api}, ${name})`, async () => {
-          const account = await accountWith(0.3);
-          const responses = await Promise.all([
-            stream(account, api, LONG, { model, stream_options: { include_usage: true } }),
-            stream(account, api, LONG, { model, stream_options: { include_usage: true } }),
-          ]);
-          const texts = await Promise.all(responses.map((response) => response.text()));
-          await expectSettledLedger(gateway.server.db);
-          const records = await usageRecordsOf(gateway.server.db, account.id);
-          const spent = records.reduce(
-            (sum, record) => sum + BigInt(String(record["cost_nano"])),
-            0n,
-          );
-          const { promo, held } = await readWallet(gateway.server.db, account.id);
-          expect([promo + spent, held]).toEqual([300_000_000n, 0n]);
-          const cut = records.findIndex(({ outcome }) => outcome === "budget_cut");
-          const record = records[cut];
-          const text =
-            texts[
-              responses.findIndex((one) => one.headers.get("x-request-id") === record?.["id"])
-            ] ?? "";
-          expect(isCompleteStream(api, text)).toBe(true);
-          expect(text).toContain('"postern":{"stopped_by":"budget"}');
-          expect(text).toContain(LENGTH_STOP[api] ?? "");
-          expect(text).not.toContain('"error":{');
-          const output = Number(record?.["output_tokens"]);
-          expect(output).toBeGreaterThan(1_000);
-          const counted = [...text.matchAll(/(?:output|completion)_tokens":(\d+)/g)].at(-1)?.[1];
-          expect(Number(counted)).toBe(output);
-        });
+    for (const [[name, model], api] of pairsOn(store, CUT_MODELS, STREAMED_APIS))
+      test(`ends as at the output limit if nothing more can be held (${api}, ${name})`, async () => {
+        const account = await accountWith(0.3);
+        const responses = await Promise.all([
+          stream(account, api, LONG, { model, stream_options: { include_usage: true } }),
+          stream(account, api, LONG, { model, stream_options: { include_usage: true } }),
+        ]);
+        const texts = await Promise.all(responses.map((response) => response.text()));
+        await expectSettledLedger(gateway.server.db);
+        const records = await usageRecordsOf(gateway.server.db, account.id);
+        const spent = records.reduce(
+          (sum, record) => sum + BigInt(String(record["cost_nano"])),
+          0n,
+        );
+        const { promo, held } = await readWallet(gateway.server.db, account.id);
+        expect([promo + spent, held]).toEqual([300_000_000n, 0n]);
+        const cut = records.findIndex(({ outcome }) => outcome === "budget_cut");
+        const record = records[cut];
+        const text =
+          texts[responses.findIndex((one) => one.headers.get("x-request-id") === record?.["id"])] ??
+          "";
+        expect(isCompleteStream(api, text)).toBe(true);
+        expect(text).toContain('"postern":{"stopped_by":"budget"}');
+        expect(text).toContain(LENGTH_STOP[api] ?? "");
+        expect(text).not.toContain('"error":{');
+        const output = Number(record?.["output_tokens"]);
+        expect(output).toBeGreaterThan(1_000);
+        const counted = [...text.matchAll(/(?:output|completion)_tokens":(\d+)/g)].at(-1)?.[1];
+        expect(Number(counted)).toBe(output);
+      });
 
-    for (const api of STREAMED_APIS)
-      for (const model of ["sim/large", "sim/large-chat", "sim/large-reason"])
-        test(`charges a client that leaves for what it got, and ends the hold (${api}, ${model})`, async () => {
-          const account = await accountWith(2);
-          const controller = new AbortController();
-          const text = "[[sim: tokens=9000 chunks=900 pace=1]] go";
-          const response = await stream({ ...account, signal: controller.signal }, api, text, {
-            model,
-          });
-          const reader = response.body?.getReader();
-          const decoder = new TextDecoder();
-          let received = "";
-          // Its hold was raised by then: a token may be as short as a byte.
-          while (tokensIn(api, received) < TRANCHE_TOKENS / 2) {
-            const { value } = (await reader?.read()) ?? {};
-            received += decoder.decode(value, { stream: true });
-          }
-          controller.abort();
-          const [record] = await waitUntil(
-            () => usageRecordsOf(gateway.server.db, account.id),
-            (records) => records.length === 1,
-          );
-          const output = Number(record?.["output_tokens"]);
-          expect(record?.["outcome"]).toBe("client_aborted");
-          expect(output).toBeGreaterThanOrEqual(tokensIn(api, received));
-          expect(output).toBeLessThanOrEqual(9_000);
-          const cost = BigInt(String(record?.["cost_nano"]));
-          expect(cost).toBeGreaterThanOrEqual(BigInt(output) * OUTPUT_NANO);
-          const { promo, held } = await readWallet(gateway.server.db, account.id);
-          expect([promo + cost, held]).toEqual([2_000_000_000n, 0n]);
+    for (const [api, model] of pairsOn(store, STREAMED_APIS, LEFT_MODELS))
+      test(`charges a client that leaves for what it got, and ends the hold (${api}, ${model})`, async () => {
+        const account = await accountWith(2);
+        const controller = new AbortController();
+        const text = "[[sim: tokens=9000 chunks=900 pace=1]] go";
+        const response = await stream({ ...account, signal: controller.signal }, api, text, {
+          model,
         });
+        const reader = response.body?.getReader();
+        const decoder = new TextDecoder();
+        let received = "";
+        // Its hold was raised by then: a token may be as short as a byte.
+        while (tokensIn(api, received) < TRANCHE_TOKENS / 2) {
+          const { value } = (await reader?.read()) ?? {};
+          received += decoder.decode(value, { stream: true });
+        }
+        controller.abort();
+        const [record] = await waitUntil(
+          () => usageRecordsOf(gateway.server.db, account.id),
+          (records) => records.length === 1,
+        );
+        const output = Number(record?.["output_tokens"]);
+        expect(record?.["outcome"]).toBe("client_aborted");
+        expect(output).toBeGreaterThanOrEqual(tokensIn(api, received));
+        expect(output).toBeLessThanOrEqual(9_000);
+        const cost = BigInt(String(record?.["cost_nano"]));
+        expect(cost).toBeGreaterThanOrEqual(BigInt(output) * OUTPUT_NANO);
+        const { promo, held } = await readWallet(gateway.server.db, account.id);
+        expect([promo + cost, held]).toEqual([2_000_000_000n, 0n]);
+      });
 
     test("keeps to a budget, a key's limit, a session's limit and a ceiling of the call", async () => {
       const account = await accountWith(10);

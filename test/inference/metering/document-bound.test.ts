@@ -8,6 +8,7 @@ import { importedFile } from "../../../src/base/imported-file.ts";
 import { documentSize } from "../../../src/inference/metering/document-bound.ts";
 import { inputBound } from "../../../src/inference/metering/input-bound.ts";
 import { expectLinearCpuTime } from "../../support/cpu-time.ts";
+import { runs } from "../../support/full.ts";
 import { TEST_SEED } from "../../support/random.ts";
 
 interface Stream {
@@ -118,7 +119,7 @@ describe("a PDF", () => {
           expect(size?.textTokens ?? Infinity).toBeGreaterThanOrEqual(shown);
         },
       ),
-      { seed: TEST_SEED, numRuns: 100 },
+      { seed: TEST_SEED, numRuns: runs(100) },
     );
   });
 

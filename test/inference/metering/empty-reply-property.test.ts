@@ -5,6 +5,7 @@ import { afterAll, describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { encodeFrame } from "../../../packages/wires/test/converse/encode-converse-frames.ts";
 import { integer, type Row } from "../../../src/store/db.ts";
+import { runs } from "../../support/full.ts";
 import {
   type Api,
   APIS,
@@ -276,7 +277,7 @@ describe("no caller makes a reply free", () => {
         // A stream that lacks its end is the provider's failure.
         if (one.reason !== undefined) expect(cost).toBe(INPUT * 1_000 + one.outputTokens * 5_000);
       }),
-      { numRuns: 120 },
+      { numRuns: runs(120) },
     );
   });
 

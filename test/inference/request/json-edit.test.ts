@@ -7,8 +7,9 @@ import {
   addExtrasAtPath,
 } from "../../../src/inference/translate/stream-transform.ts";
 import { expectLinearCpuTime } from "../../support/cpu-time.ts";
+import { runs } from "../../support/full.ts";
 
-const RUNS = { numRuns: 400 };
+const RUNS = { numRuns: runs(400) };
 
 /** White space that JSON allows between two tokens. */
 const space = fc.stringMatching(/^[ \t\r\n]{0,3}$/);

@@ -7,6 +7,7 @@ import {
   createCircuitBreaker,
   OPEN_MS,
 } from "../../../src/inference/routing/circuit-breaker.ts";
+import { runs } from "../../support/full.ts";
 
 const NOW = Date.UTC(2026, 10, 21, 12);
 const CIRCUIT = "openai gateway gpt-5";
@@ -166,6 +167,6 @@ test("no calls of unfunded accounts change whether another account may call", ()
           expect(all.isOpen(circuit, now, other)).toBe(payingOnly.isOpen(circuit, now, other));
       }
     }),
-    { numRuns: 500 },
+    { numRuns: runs(500) },
   );
 });

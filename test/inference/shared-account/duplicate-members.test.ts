@@ -6,6 +6,7 @@ import * as fc from "fast-check";
 import { isObject } from "../../../src/base/json.ts";
 import { rejectAmbiguousMembers } from "../../../src/inference/request/ambiguous-members.ts";
 import { memberSpans } from "../../../src/inference/request/json-edit.ts";
+import { runs } from "../../support/full.ts";
 import { registerAccount, startGateway } from "../../support/gateway.ts";
 import { errorOf, grantCredits, type Json, USD } from "../support/harness.ts";
 import { startRawProvider } from "../support/raw-provider.ts";
@@ -139,7 +140,7 @@ describe("the check of members", () => {
   test("passes every body that JSON.stringify writes", () => {
     fc.assert(
       fc.property(value, (content) => !rejects(JSON.stringify({ messages: content }))),
-      { numRuns: 1_000 },
+      { numRuns: runs(1_000) },
     );
   });
 
@@ -150,7 +151,7 @@ describe("the check of members", () => {
         const twice = `{${key}:${JSON.stringify(content)},"other":[1],${key}:null}`;
         return rejects(`{"messages":${"[".repeat(depth)}${twice}${"]".repeat(depth)}}`);
       }),
-      { numRuns: 1_000 },
+      { numRuns: runs(1_000) },
     );
   });
 });

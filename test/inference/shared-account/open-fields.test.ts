@@ -3,6 +3,7 @@
 
 import { afterAll, describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
+import { runs } from "../../support/full.ts";
 import {
   type Api,
   callApi,
@@ -294,7 +295,7 @@ describe("an unknown field", () => {
           expect(sent[name]).toEqual(value);
         },
       ),
-      { numRuns: 150 },
+      { numRuns: runs(150) },
     );
   });
 
@@ -315,7 +316,7 @@ describe("an unknown field", () => {
           expect(status).toBe(400);
         },
       ),
-      { numRuns: 150 },
+      { numRuns: runs(150) },
     );
   });
 });
@@ -342,7 +343,7 @@ describe("the id of an item", () => {
         const { sent } = await send("responses", item({ type, id, ...more }));
         expect(JSON.stringify(sent)).not.toContain(id);
       }),
-      { numRuns: 100 },
+      { numRuns: runs(100) },
     );
   });
 
@@ -359,7 +360,7 @@ describe("the id of an item", () => {
           expect(sent).toMatchObject(item({ type, [field]: "Tests." }));
         },
       ),
-      { numRuns: 60 },
+      { numRuns: runs(60) },
     );
   });
 });

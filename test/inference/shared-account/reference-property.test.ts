@@ -3,6 +3,7 @@
 
 import { afterAll, expect, test } from "bun:test";
 import * as fc from "fast-check";
+import { runs } from "../../support/full.ts";
 import {
   type Api,
   APIS,
@@ -16,7 +17,7 @@ import {
 import { SECRET } from "./reference-positions.ts";
 
 const SEED = 4_711;
-const RUNS = 400;
+const RUNS = runs(400);
 
 /** Refuses what it recognizes as a reference, and nothing else. */
 const harness = await startHarness();

@@ -6,6 +6,7 @@ import path from "node:path";
 import { sampleRecordings } from "../../../packages/wires/test/sample-recordings.ts";
 import { integer } from "../../../src/store/db.ts";
 import { eventually } from "../../support/eventually.ts";
+import { runs } from "../../support/full.ts";
 import { registerAccount, startGateway } from "../../support/gateway.ts";
 import {
   type Recording,
@@ -34,7 +35,7 @@ import {
 } from "../support/raw-provider.ts";
 
 const MODELS = 200;
-const MUTATIONS = process.env["POSTERN_FULL"] === "1" ? 600 : 200;
+const MUTATIONS = runs(600);
 const KNOWN_STATUSES = new Set([400, 404, 413, 422, 429, 500, 502, 503, 504, 529]);
 
 async function start(reply: () => RawReply) {

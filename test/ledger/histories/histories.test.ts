@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { bufferHolds } from "../../../src/ledger/commit/hold-buffer.ts";
 import type { Db } from "../../../src/store/db.ts";
+import { IS_FULL } from "../../support/full.ts";
 import { describeEachStore, type StoreKind, type TestStore } from "../../support/stores/stores.ts";
 import { runPlans } from "./generators.ts";
 import { runHistories } from "./run-histories.ts";
@@ -12,9 +13,7 @@ import { emptyStatistics } from "./run-statistics.ts";
 
 const HISTORIES_PER_RUN = 20;
 /** The number of histories. */
-const SQLITE = Number(
-  process.env["POSTERN_HISTORIES"] ?? (process.env["POSTERN_FULL"] === "1" ? 7_000 : 1_750),
-);
+const SQLITE = Number(process.env["POSTERN_HISTORIES"] ?? (IS_FULL ? 7_000 : 800));
 /** Fixed histories in which every counted kind of event happens, whatever the seed of the test run. */
 const VARIED_PLANS = fc.sample(runPlans(HISTORIES_PER_RUN), { seed: 1, numRuns: 4 });
 
@@ -31,7 +30,13 @@ const VARIANTS: Readonly<Record<StoreKind, readonly StoreVariant[]>> = {
     { name: "sqlite, buffered holds", histories: SQLITE / 4, wrap: (db) => bufferHolds(db) },
     { name: "sqlite, holds flushed soon", histories: SQLITE / 4, wrap: (db) => bufferHolds(db, 0) },
   ],
-  postgres: [{ name: "postgres", histories: SQLITE / 14, wrap: (db) => db }],
+  postgres: [
+    {
+      name: "postgres",
+      histories: Math.max(SQLITE / 14, VARIED_PLANS.length * HISTORIES_PER_RUN),
+      wrap: (db) => db,
+    },
+  ],
 };
 
 const eachVariant = (

@@ -15,6 +15,7 @@ import {
   USD,
 } from "../../inference/support/harness.ts";
 import { withModels } from "../../inference/support/models-file.ts";
+import { IS_FULL } from "../../support/full.ts";
 import { registerAccount, startGateway } from "../../support/gateway.ts";
 import {
   EQUAL,
@@ -33,8 +34,8 @@ import {
 import { type Api, APIS, type Json, type Wire, WIRES } from "../support/harness.ts";
 
 const NOW = Date.parse("2026-11-21");
-/** The tests call every n-th recording; all with POSTERN_FULL=1. */
-const SAMPLE_EVERY = process.env["POSTERN_FULL"] === "1" ? 1 : 4;
+/** The tests call every n-th recording. */
+const SAMPLE_EVERY = IS_FULL ? 1 : 12;
 const CATALOG = catalogOf(builtInModels());
 const encoder = new TextEncoder();
 
@@ -290,7 +291,7 @@ test.skipIf(skipWithoutRecordings("costs through translation"))(
   async () => {
     const cases = recordedCases();
     expect((await costDifferences(cases)).slice(0, 10)).toEqual([]);
-    expect(cases.length).toBeGreaterThan(150);
+    expect(cases.length).toBeGreaterThan(600 / SAMPLE_EVERY);
   },
 );
 

@@ -6,6 +6,7 @@ import { type CanonicalReply, type FinishReason, usageOf, OUTBOUND_WIRES } from 
 import { sampleRecordings } from "../../../packages/wires/test/sample-recordings.ts";
 import { collectReply, readEvents } from "../../../packages/wires/test/stream-helpers.ts";
 import type { JsonObject } from "../../../src/base/json.ts";
+import { every } from "../../support/full.ts";
 import {
   eventsOf,
   type RecordedEvent,
@@ -29,8 +30,8 @@ import {
 import { type Prompt, createSdkClients, type NormalizedReply } from "../support/sdk-clients.ts";
 
 const decoder = new TextDecoder();
-/** The test replays every n-th recording; all with POSTERN_FULL=1. */
-const SAMPLE_EVERY = process.env["POSTERN_FULL"] === "1" ? 1 : 3;
+/** In the short form, the test replays every n-th recording. */
+const SAMPLE_EVERY = 9;
 
 /**
  * Errors of official clients on passthrough replies: other servers' deviations, broken fixtures, several streams in one
@@ -67,7 +68,7 @@ describe.skipIf(skipWithoutRecordings("recordings through translation"))(
   () => {
     test("read the same with the official clients of all three APIs", async () => {
       const cases = [...recordings()].flatMap((recording) => caseOf(recording) ?? []);
-      const sample = cases.filter((_, index) => index % SAMPLE_EVERY === 0);
+      const sample = every(SAMPLE_EVERY, cases);
       const problems = await replay(sample, "recorded replies");
       expect(problems.slice(0, 25)).toEqual([]);
       expect(sample.length).toBeGreaterThan(1_200 / SAMPLE_EVERY);

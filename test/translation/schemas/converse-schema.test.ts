@@ -4,6 +4,7 @@ import { describe, expect, test } from "bun:test";
 import { converseWire } from "@postern/wires";
 import * as fc from "fast-check";
 import { outboundRequests } from "../../../packages/wires/test/gemini-converse/gemini-converse-arbitraries.ts";
+import { runs } from "../../support/full.ts";
 import { recordings, skipWithoutRecordings } from "../../support/recordings/recordings.ts";
 import {
   validateConverseEvent,
@@ -51,7 +52,7 @@ describe("valid requests", () => {
         if (losses.some((loss) => loss.tolerated !== true)) return;
         expect(validateConverseRequest(jsonRoundTrip(body))).toEqual([]);
       }),
-      { numRuns: 300 },
+      { numRuns: runs(300) },
     );
   });
 });

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
+import { runs } from "../../../../test/support/full.ts";
 import { schemaInstance } from "../../src/reply/schema-instance.ts";
 import type { Json } from "../simulator-harness.ts";
 
@@ -188,7 +189,7 @@ describe("schemaInstance", () => {
         if (!validates(JSON.parse(JSON.stringify(value)), root, root))
           throw new Error(`${JSON.stringify(value)} is not valid`);
       }),
-      { numRuns: 1_500 },
+      { numRuns: runs(1_500) },
     );
   });
 

@@ -2,6 +2,7 @@
 
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
+import { runs } from "../../../../test/support/full.ts";
 import type { InboundWire, OutboundWire } from "../../src/canonical/wire-interfaces.ts";
 import { chatWire } from "../../src/chat/chat-wire.ts";
 import { InvalidRequest } from "../../src/invalid-request.ts";
@@ -24,7 +25,7 @@ const WIRES: Record<TestedWire, InboundWire & OutboundWire> = {
   chat: chatWire,
   messages: messagesWire,
 };
-const RUNS = { numRuns: 400 };
+const RUNS = { numRuns: runs(400) };
 const randomValue = fc.oneof(
   fc.constantFrom<unknown>(
     null,

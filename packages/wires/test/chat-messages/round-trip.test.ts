@@ -2,6 +2,7 @@
 
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
+import { runs } from "../../../../test/support/full.ts";
 import type { CanonicalReply } from "../../src/canonical/canonical-reply.ts";
 import { canReplay } from "../../src/canonical/reasoning-blobs.ts";
 import type { InboundWire, OutboundWire, Target } from "../../src/canonical/wire-interfaces.ts";
@@ -36,7 +37,7 @@ const TARGET: Target = {
   ...ORIGIN,
   abilities: { cacheBreakpointField: "cache_control", reasoningField: "reasoning_content" },
 };
-const RUNS = { numRuns: 300 };
+const RUNS = { numRuns: runs(300) };
 
 /** Usage is compared separately, in the API's own counts. */
 const comparableReply = (reply: CanonicalReply) => stripPaths({ ...reply, usage: undefined });

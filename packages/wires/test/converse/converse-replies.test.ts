@@ -3,6 +3,7 @@
 import { describe, expect, test } from "bun:test";
 import { encodeEventFrame } from "@postern/simulator";
 import * as fc from "fast-check";
+import { runs } from "../../../../test/support/full.ts";
 import type { CanonicalReply } from "../../src/canonical/canonical-reply.ts";
 import type { WireEvent, WireStreamReader } from "../../src/canonical/wire-interfaces.ts";
 import { converseWire } from "../../src/converse/converse-wire.ts";
@@ -60,7 +61,7 @@ describe("replies of Converse", () => {
           comparableReply(reply),
         );
       }),
-      { numRuns: 300 },
+      { numRuns: runs(300) },
     );
   });
 

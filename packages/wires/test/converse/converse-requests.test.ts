@@ -2,6 +2,7 @@
 
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
+import { runs } from "../../../../test/support/full.ts";
 import type { Part } from "../../src/canonical/canonical-parts.ts";
 import type { CanonicalRequest, Reasoning, Turn } from "../../src/canonical/canonical-request.ts";
 import { checkRequest } from "../../src/canonical/check-request.ts";
@@ -64,7 +65,7 @@ describe("requests to Converse", () => {
         const back = checkRequest(parseConverseRequest(written.body, written.path ?? ""));
         expect(stripPaths(back)).toEqual(stripPaths(request));
       }),
-      { numRuns: 300 },
+      { numRuns: runs(300) },
     );
   });
 

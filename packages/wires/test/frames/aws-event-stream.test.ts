@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { crc32 } from "node:zlib";
 import { encodeEventFrame } from "@postern/simulator";
 import * as fc from "fast-check";
+import { runs } from "../../../../test/support/full.ts";
 import { createEventFrameParser, decodeEventFrame } from "../../src/frames/aws-event-stream.ts";
 
 const encoder = new TextEncoder();
@@ -46,7 +47,7 @@ describe("createEventFrameParser", () => {
             .map(plain),
         ).toEqual(expected);
       }),
-      { numRuns: 60 },
+      { numRuns: runs(60) },
     );
   });
 

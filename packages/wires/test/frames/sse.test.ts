@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { formatSse } from "../../../../test/support/format-sse.ts";
+import { runs } from "../../../../test/support/full.ts";
 import { createSseParser, parseSingle, readSse, type SseEvent } from "../../src/frames/sse.ts";
 
 const encoder = new TextEncoder();
@@ -79,7 +80,7 @@ describe("createSseParser", () => {
         }
         expect(rawOf(parse(Array.from(bytes, (byte) => Uint8Array.of(byte))))).toEqual(whole);
       }),
-      { numRuns: 300 },
+      { numRuns: runs(300) },
     );
   });
 
@@ -118,7 +119,7 @@ describe("createSseParser", () => {
         } else expect(single.push(encoder.encode(text))).toEqual(events);
         expect(single.end()).toEqual(plain.end());
       }),
-      { numRuns: 5_000 },
+      { numRuns: runs(5_000) },
     );
     expect(singles.length).toBeGreaterThan(100);
     expect(parseSingle(createSseParser(), encoder.encode("data: 1\n\n"))?.isComplete).toBe(true);
@@ -132,7 +133,7 @@ describe("createSseParser", () => {
       fc.property(stream, (text) => {
         expect(messagesOf(text)).toEqual(plainMessages(text));
       }),
-      { numRuns: 2_000 },
+      { numRuns: runs(2_000) },
     );
   });
 

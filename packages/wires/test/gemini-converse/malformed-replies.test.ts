@@ -2,6 +2,7 @@
 
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
+import { runs } from "../../../../test/support/full.ts";
 import type { OutboundWire } from "../../src/canonical/wire-interfaces.ts";
 import { converseWire } from "../../src/converse/converse-wire.ts";
 import { geminiWire } from "../../src/gemini/gemini-wire.ts";
@@ -67,7 +68,7 @@ for (const wire of [geminiWire, converseWire] as const satisfies readonly Outbou
           expect(reply.choices.length).toBeGreaterThan(0);
           for (const choice of reply.choices) expect(typeof choice.finish.reason).toBe("string");
         }),
-        { numRuns: 2_000 },
+        { numRuns: runs(2_000) },
       );
     });
 
@@ -83,7 +84,7 @@ for (const wire of [geminiWire, converseWire] as const satisfies readonly Outbou
         fc.property(fc.array(event, { maxLength: 6 }), (events) => {
           expect(validateCanonicalStream(readEvents(wire, events, context))).toEqual([]);
         }),
-        { numRuns: 2_000 },
+        { numRuns: runs(2_000) },
       );
     });
 
@@ -94,7 +95,7 @@ for (const wire of [geminiWire, converseWire] as const satisfies readonly Outbou
           expect(typeof error.message).toBe("string");
           expect(error.status).toBeGreaterThanOrEqual(400);
         }),
-        { numRuns: 1_000 },
+        { numRuns: runs(1_000) },
       );
     });
   });

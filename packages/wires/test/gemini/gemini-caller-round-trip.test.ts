@@ -2,6 +2,7 @@
 
 import { expect, test } from "bun:test";
 import * as fc from "fast-check";
+import { runs } from "../../../../test/support/full.ts";
 import type { CanonicalEvent } from "../../src/canonical/canonical-events.ts";
 import type { CanonicalReply } from "../../src/canonical/canonical-reply.ts";
 import type { Turn } from "../../src/canonical/canonical-request.ts";
@@ -22,7 +23,7 @@ import {
   writeEvents,
 } from "../stream-helpers.ts";
 
-const RUNS = { numRuns: 300 };
+const RUNS = { numRuns: runs(300) };
 const CONTEXT = outboundContext("gemini");
 const TARGET = { provider: "acme", model: "gemini-3-flash" };
 /** The caller asks for thoughts. */

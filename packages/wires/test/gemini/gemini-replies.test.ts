@@ -2,6 +2,7 @@
 
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
+import { runs } from "../../../../test/support/full.ts";
 import type { CanonicalReply } from "../../src/canonical/canonical-reply.ts";
 import { geminiWire } from "../../src/gemini/gemini-wire.ts";
 import { cutEvents, stripPaths } from "../chat-messages/chat-messages-arbitraries.ts";
@@ -67,7 +68,7 @@ describe("replies of Gemini", () => {
           comparableReply(geminiWire.readReply(JSON.parse(JSON.stringify(chunks)), context)),
         ).toEqual(comparableReply(reply));
       }),
-      { numRuns: 300 },
+      { numRuns: runs(300) },
     );
   });
 

@@ -10,6 +10,7 @@ import {
   type ToolConfig,
 } from "@google/genai";
 import * as fc from "fast-check";
+import { runs } from "../../../../test/support/full.ts";
 import type { Part } from "../../src/canonical/canonical-parts.ts";
 import type { CanonicalRequest, Turn } from "../../src/canonical/canonical-request.ts";
 import { checkRequest } from "../../src/canonical/check-request.ts";
@@ -62,7 +63,7 @@ describe("requests to Gemini", () => {
         expect(losses).toEqual([]);
         expect(stripPaths(parseGeminiRequest(body, path ?? ""))).toEqual(stripPaths(request));
       }),
-      { numRuns: 300 },
+      { numRuns: runs(300) },
     );
   });
 

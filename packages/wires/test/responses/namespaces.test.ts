@@ -5,6 +5,7 @@ import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { isObject, type JsonObject } from "../../../../src/base/json.ts";
 import { inputBound } from "../../../../src/inference/metering/input-bound.ts";
+import { runs } from "../../../../test/support/full.ts";
 import { OUTBOUND_WIRES } from "../../src/all-wires.ts";
 import type { ToolCallPart } from "../../src/canonical/canonical-parts.ts";
 import type { CanonicalReply } from "../../src/canonical/canonical-reply.ts";
@@ -14,7 +15,7 @@ import { replyToEvents } from "../reply-to-events.ts";
 import { ORIGIN, sseEvents, writeContext, writeEvents } from "../stream-helpers.ts";
 import { validateResponsesStream } from "../validate-responses-stream.ts";
 
-const RUNS = { numRuns: 200 };
+const RUNS = { numRuns: runs(200) };
 const USER = { type: "message", role: "user", content: "hi" };
 /** The strictest provider rules: Google's first character, Amazon's length, OpenAI's characters. */
 const NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/;

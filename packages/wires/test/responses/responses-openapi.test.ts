@@ -5,6 +5,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import * as fc from "fast-check";
+import { runs } from "../../../../test/support/full.ts";
 import { skipUnless } from "../../../../test/support/skip.ts";
 import type { CanonicalReply } from "../../src/canonical/canonical-reply.ts";
 import type { CanonicalRequest } from "../../src/canonical/canonical-request.ts";
@@ -103,7 +104,7 @@ const withoutNulls = (body: unknown): unknown =>
   );
 
 const requestAndReply = fc.record({ request: requests, reply: replies });
-const RUNS = { numRuns: 150 };
+const RUNS = { numRuns: runs(150) };
 
 describe.skipIf(isSpecMissing)("published API descriptions", () => {
   const openai = isSpecMissing ? () => [] : validatorOf(OPENAI);
@@ -153,7 +154,7 @@ describe.skipIf(isSpecMissing)("published API descriptions", () => {
             expect([name, open(schema, event)]).toEqual([name, []]);
         }
       }),
-      { numRuns: 60 },
+      { numRuns: runs(60) },
     );
   });
 

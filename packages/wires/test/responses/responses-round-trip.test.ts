@@ -2,6 +2,7 @@
 
 import { expect, test } from "bun:test";
 import * as fc from "fast-check";
+import { runs } from "../../../../test/support/full.ts";
 import type { CanonicalReply } from "../../src/canonical/canonical-reply.ts";
 import type { ReplyReadContext, Target } from "../../src/canonical/wire-interfaces.ts";
 import { responsesWire } from "../../src/responses/responses-wire.ts";
@@ -18,7 +19,7 @@ import {
 import { validateResponse, validateResponsesStream } from "../validate-responses-stream.ts";
 import { cutEvents, replies, requests } from "./responses-arbitraries.ts";
 
-const RUNS = { numRuns: 300 };
+const RUNS = { numRuns: runs(300) };
 const TARGET: Target = {
   ...ORIGIN,
   abilities: { cacheBreakpointField: "prompt_cache_breakpoint" },

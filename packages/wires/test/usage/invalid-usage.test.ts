@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { formatSse } from "../../../../test/support/format-sse.ts";
+import { runs } from "../../../../test/support/full.ts";
 import { createSseParser } from "../../src/frames/sse.ts";
 import {
   createStreamMeter,
@@ -131,7 +132,7 @@ describe("invalid usage", () => {
           }
         },
       ),
-      { numRuns: 2_000 },
+      { numRuns: runs(2_000) },
     );
   });
 
