@@ -3,6 +3,7 @@
 import { afterAll } from "bun:test";
 import { configureGlobal } from "fast-check";
 import { cpuSecondsOf } from "./process-cpu.ts";
+import { endProcess } from "./process-end.ts";
 import { removeScratchFolders } from "./scratch-folder.ts";
 
 const isRepeatable = process.env["POSTERN_TEST_SEED"] !== undefined;
@@ -12,7 +13,8 @@ configureGlobal({ seed: TEST_SEED });
 if (!isRepeatable) console.error(`seed ${TEST_SEED}: POSTERN_TEST_SEED=${TEST_SEED} repeats it`);
 
 // Bun emits no `exit` event in a process of tests.
-afterAll(() => {
+afterAll(async () => {
+  await endProcess();
   removeScratchFolders();
   // `npm test` reads it: /proc does not tell of a process that has ended.
   const { own, children } = cpuSecondsOf("self");
