@@ -17,6 +17,7 @@ import path from "node:path";
 import { z } from "zod";
 import packageJson from "../../package.json" with { type: "json" };
 import { runBuildStage } from "../deploy/build-stage.ts";
+import { programInputs } from "../support/program.ts";
 import { skipUnless } from "../support/skip.ts";
 import { COUNTED_TOKENS, countedCall } from "./counted-call.ts";
 import { listeningUrl } from "./run-postern.ts";
@@ -67,13 +68,13 @@ describe("the executable that the first stage of the Dockerfile builds", () => {
     expect([status, stderr]).toEqual([0, expect.stringMatching(/^copied [\d,]+ bytes in /)]);
   });
 
-  test("contains the license of every package that it bundles", () => {
+  test("contains the license of every package that it bundles", async () => {
     const { stdout } = spawnSync(executable, ["licenses"], {
       cwd: empty,
       env: {},
       encoding: "utf8",
     });
-    const folders = bundledPackages();
+    const folders = await bundledPackages();
     expect(folders.length).toBeGreaterThan(Object.keys(packageJson.dependencies).length);
     for (const folder of folders) {
       const { name, version } = z
@@ -163,27 +164,8 @@ describe("npm run build -- --all", () => {
 });
 
 /** The folders of the packages whose files the bundler reads. */
-function bundledPackages(): readonly string[] {
-  const metafile = path.join(tempFolder, "metafile.json");
-  const { status, stderr } = spawnSync(
-    process.execPath,
-    [
-      "build",
-      "src/main.ts",
-      "src/inference/metering/tokens/count-worker.ts",
-      "--target=bun",
-      "--splitting",
-      "--outdir",
-      path.join(tempFolder, "bundle"),
-      `--metafile=${metafile}`,
-    ],
-    { cwd: ROOT, encoding: "utf8" },
-  );
-  if (status !== 0) throw new Error(stderr);
-  const { inputs } = z
-    .object({ inputs: z.record(z.string(), z.unknown()) })
-    .parse(JSON.parse(readFileSync(metafile, "utf8")));
-  const folders = Object.keys(inputs).flatMap((file) =>
+async function bundledPackages(): Promise<readonly string[]> {
+  const folders = (await programInputs(tempFolder)).flatMap((file) =>
     [...file.matchAll(/^(.*node_modules\/(?:@[^/]+\/)?[^/]+)\//g)].map(([, folder = ""]) => folder),
   );
   return [...new Set(folders)];

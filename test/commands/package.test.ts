@@ -1,6 +1,6 @@
 // The npm package: packed, installed into an empty folder, and started, as a stranger does.
 
-import { afterAll, describe, expect, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { spawn, spawnSync } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync } from "node:fs";
 import { readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
@@ -45,35 +45,41 @@ const skip = skipUnless(
   "the npm registry cannot be reached to install the packed package",
 );
 
-describe("the packages of the workspace", () => {
-  test.each(["http-client", "simulator", "wires"])(
-    "@postern/%s runs without the repository",
-    (name) => {
-      const folder = path.join(tempFolder, `packed-${name}`);
-      mkdirSync(folder);
-      const { stdout } = npm(
-        ["pack", "-w", `@postern/${name}`, "--pack-destination", folder],
-        repository,
-      );
-      spawnSync("tar", ["-xzf", stdout.trim(), "--strip-components=1"], { cwd: folder });
-      const script = `import("./${name}.ts").then((all) => console.log(Object.keys(all).length > 0))`;
-      const ran = spawnSync(process.execPath, ["-e", script], { cwd: folder, encoding: "utf8" });
-      expect([ran.stdout, ran.stderr]).toEqual(["true\n", ""]);
-    },
-  );
+const PACKAGES = ["http-client", "simulator", "wires"];
 
-  test.each(["http-client", "simulator", "wires"])(
-    "@postern/%s packs its source and README",
-    (name) => {
-      const { stdout } = npm(["pack", "--dry-run", "--json", "-w", `@postern/${name}`], repository);
-      const [{ files = [] } = {}] = Object.values(JSON.parse(stdout)) as readonly {
-        readonly files?: readonly { readonly path: string }[];
-      }[];
-      const paths = files.map((file) => file.path);
-      expect(paths).toEqual(expect.arrayContaining(["README.md", "package.json", `${name}.ts`]));
-      expect(paths.filter((file) => file.startsWith("test/"))).toEqual([]);
-    },
-  );
+describe("the packages of the workspace", () => {
+  interface Packed {
+    readonly filename: string;
+    readonly files: readonly { readonly path: string }[];
+  }
+  const packages = new Map<string, Packed>();
+  beforeAll(() => {
+    const names = PACKAGES.flatMap((name) => ["-w", `@postern/${name}`]);
+    const { stdout } = npm(
+      ["pack", "--json", ...names, "--pack-destination", tempFolder],
+      repository,
+    );
+    for (const packed of Object.values(
+      JSON.parse(stdout) as readonly (Packed & { name: string })[],
+    ))
+      packages.set(packed.name, packed);
+  });
+
+  test.each(PACKAGES)("@postern/%s runs without the repository", (name) => {
+    const folder = path.join(tempFolder, `packed-${name}`);
+    mkdirSync(folder);
+    const packed = path.join(tempFolder, packages.get(`@postern/${name}`)?.filename ?? "");
+    spawnSync("tar", ["-xzf", packed, "--strip-components=1"], { cwd: folder });
+    const script = `import("./${name}.ts").then((all) => console.log(Object.keys(all).length > 0))`;
+    const ran = spawnSync(process.execPath, ["-e", script], { cwd: folder, encoding: "utf8" });
+    expect([ran.stdout, ran.stderr]).toEqual(["true\n", ""]);
+  });
+
+  test.each(PACKAGES)("@postern/%s packs its source and README", (name) => {
+    const paths = packages.get(`@postern/${name}`)?.files.map((file) => file.path) ?? [];
+    expect(paths).toEqual(expect.arrayContaining(["README.md", "package.json", `${name}.ts`]));
+    expect(paths.filter((file) => file.startsWith("test/"))).toEqual([]);
+  });
 });
 
 describe("the npm package", () => {

@@ -2,6 +2,7 @@
 // without the previous one.
 
 import { afterAll, afterEach, describe, expect, test } from "bun:test";
+import { runInProcess } from "../support/run-command.ts";
 import { migratedPostgres } from "../support/stores/postgres.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 import {
@@ -56,14 +57,14 @@ describe.each([...STORE_KINDS])("postern admin rotate-secret on %s", (kind) => {
     const again = await client(during.url, "POST /v1/chat/completions", message, "charged-once-1");
     expect(again.body).toEqual(charged.body);
     expect(await balanceOf(client, during.url)).toEqual(balance);
-    const first = await runPostern(["admin", "rotate-secret"], both);
+    const first = await runInProcess(["admin", "rotate-secret"], both);
     expect([first.code, first.stderr]).toEqual([0, ""]);
     expect(first.stdout).toContain("Re-encrypted 1 of 1 webhook secrets.");
     expect(first.stdout).toContain("Re-encrypted 1 of 1 stored responses.");
     expect(first.stdout).toContain("2 of 3 live API keys still need the previous secret");
     await clientOf(unused)(during.url, "GET /v1/account");
     await clientOf(String(created.body["api_key"]))(during.url, "GET /v1/account");
-    const second = await runPostern(["admin", "rotate-secret"], both);
+    const second = await runInProcess(["admin", "rotate-secret"], both);
     expect(second.stdout).toContain("Re-encrypted 0 of 1 webhook secrets.");
     expect(second.stdout).toContain("All 3 live API keys moved.");
     await stopPostern(during);
@@ -100,16 +101,16 @@ describe.each([...STORE_KINDS])("postern admin rotate-secret on %s", (kind) => {
       1,
       expect.stringContaining(problem),
     ]);
-    const checked = await runPostern(["doctor"], wrong);
+    const checked = await runInProcess(["doctor"], wrong);
     expect([checked.code, checked.stdout]).toEqual([1, expect.stringContaining(problem)]);
-    const rotated = await runPostern(["admin", "rotate-secret"], {
+    const rotated = await runInProcess(["admin", "rotate-secret"], {
       ...wrong,
       POSTERN_SECRET_PREVIOUS: `another-${NEW}`,
     });
     expect([rotated.code, rotated.stderr]).toEqual([1, expect.stringContaining(problem)]);
     // The first start on a store, and the one of a rotation, record the secret.
     await stopPostern(await startPostern([], { ...wrong, POSTERN_SECRET_PREVIOUS: OLD }));
-    expect((await runPostern(["doctor"], wrong)).stdout).not.toContain(problem);
+    expect((await runInProcess(["doctor"], wrong)).stdout).not.toContain(problem);
   });
 
   test("the old secret is refused once a rotation has moved everything", async () => {
@@ -117,8 +118,8 @@ describe.each([...STORE_KINDS])("postern admin rotate-secret on %s", (kind) => {
     await stopPostern(await startPostern([], { ...settings, POSTERN_SECRET: OLD }));
     const both = { ...settings, POSTERN_SECRET: NEW, POSTERN_SECRET_PREVIOUS: OLD };
     await stopPostern(await startPostern([], both));
-    expect((await runPostern(["admin", "rotate-secret"], both)).code).toBe(0);
-    const old = await runPostern(["doctor"], { ...settings, POSTERN_SECRET: OLD });
+    expect((await runInProcess(["admin", "rotate-secret"], both)).code).toBe(0);
+    const old = await runInProcess(["doctor"], { ...settings, POSTERN_SECRET: OLD });
     expect(old.stdout).toContain("the master secret is not the one");
   });
 });
@@ -126,13 +127,13 @@ describe.each([...STORE_KINDS])("postern admin rotate-secret on %s", (kind) => {
 describe("postern admin rotate-secret", () => {
   test("says which settings it needs", async () => {
     const settings = { POSTERN_DATA_DIR: `${tempFolder.folder}/plain`, POSTERN_SECRET: NEW };
-    await runPostern(["migrate"], settings);
-    const { code, stderr } = await runPostern(["admin", "rotate-secret"], settings);
+    await runInProcess(["migrate"], settings);
+    const { code, stderr } = await runInProcess(["admin", "rotate-secret"], settings);
     expect([code, stderr]).toEqual([
       2,
       expect.stringContaining("POSTERN_SECRET_PREVIOUS is not set"),
     ]);
-    const alone = await runPostern(["doctor"], { POSTERN_SECRET_PREVIOUS: OLD });
+    const alone = await runInProcess(["doctor"], { POSTERN_SECRET_PREVIOUS: OLD });
     expect(alone.stdout).toContain("POSTERN_SECRET_PREVIOUS needs POSTERN_SECRET, the new secret");
   });
 });
@@ -152,7 +153,7 @@ async function balanceOf(client: ReturnType<typeof clientOf>, url: string): Prom
 }
 
 async function expectLedgerValid(settings: Settings): Promise<void> {
-  const { code, stdout } = await runPostern(["admin", "verify-ledger", "--full"], settings);
+  const { code, stdout } = await runInProcess(["admin", "verify-ledger", "--full"], settings);
   expect([code, code === 0 ? "" : stdout]).toEqual([0, ""]);
 }
 

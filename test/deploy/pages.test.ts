@@ -6,6 +6,7 @@ import { spawn } from "node:child_process";
 import { chmodSync, cpSync, mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { createTempFolder, startPostern, stopAll, stopPostern } from "../commands/run-postern.ts";
+import { PROGRAM } from "../support/program.ts";
 import { readText, ROOT } from "../support/source/source-files.ts";
 import { dropPostgres, testPostgres } from "../support/stores/postgres.ts";
 
@@ -104,7 +105,7 @@ beforeAll(async () => {
     writeFileSync(path.join(bin, name), `#!/bin/sh\n${text}\n`);
     chmodSync(path.join(bin, name), 0o755);
   };
-  script("postern", `exec node ${ROOT}/bin/postern.js "$@"`);
+  script("postern", `exec ${PROGRAM.join(" ")} "$@"`);
   script("sudo", 'exec "$@"');
   receiver = Bun.serve({
     port: 0,
