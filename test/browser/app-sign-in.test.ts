@@ -7,8 +7,9 @@ import { type ConsoleFixture, createConsoleFixture } from "../console/console-fi
 import {
   type BrowserWindow,
   type DisplayMode,
-  launchBrowser,
   openWindow,
+  sharedBrowser,
+  closeWindows,
 } from "../support/browser/chromium.ts";
 import { testedModes, testPageBasics } from "../support/browser/page-checks.ts";
 import { type FileServer, startFileServer } from "../support/file-server.ts";
@@ -21,7 +22,7 @@ let browser: Browser;
 let app: FileServer;
 
 beforeAll(async () => {
-  [fixture, browser] = await Promise.all([createConsoleFixture("sqlite"), launchBrowser()]);
+  [fixture, browser] = await Promise.all([createConsoleFixture("sqlite"), sharedBrowser()]);
   app = startFileServer(({ pathname }) =>
     pathname === "/frame"
       ? new Response(`<iframe src="${connectUrl(pkce().challenge)}"></iframe>`, {
@@ -31,7 +32,7 @@ beforeAll(async () => {
   );
 });
 afterAll(async () => {
-  await browser.close();
+  await closeWindows(browser);
   await fixture.gateway.stop();
   await app.close();
 });

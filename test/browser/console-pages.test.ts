@@ -9,11 +9,12 @@ import { type ConsoleFixture, createConsoleFixture } from "../console/console-fi
 import {
   type BrowserWindow,
   type DisplayMode,
-  launchBrowser,
   openSharedWindow,
   showPage,
   openWindow,
   type OpenWindow,
+  sharedBrowser,
+  closeWindows,
 } from "../support/browser/chromium.ts";
 import { testedModes, testPageBasics } from "../support/browser/page-checks.ts";
 import { type ConsoleHistory, createConsoleHistory } from "./console-history.ts";
@@ -26,14 +27,14 @@ let browser: Browser;
 let history: ConsoleHistory;
 
 beforeAll(async () => {
-  [fixture, browser] = await Promise.all([createConsoleFixture("sqlite"), launchBrowser()]);
+  [fixture, browser] = await Promise.all([createConsoleFixture("sqlite"), sharedBrowser()]);
   await makeDeveloper(fixture.gateway, fixture.otherAccount.id, fixture.owner);
   history = await createConsoleHistory(fixture);
   const { id } = await createBatch(fixture.gateway, fixture.account, chatRequests(2));
   await waitForEnd(fixture.gateway, fixture.account, id);
 });
 afterAll(async () => {
-  await browser.close();
+  await closeWindows(browser);
   await fixture.gateway.stop();
 });
 

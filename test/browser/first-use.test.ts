@@ -3,8 +3,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { Browser, Locator, Page } from "playwright-core";
 import { createUser, type TestUser } from "../billing/console-user.ts";
-import { launchBrowser, openWindow } from "../support/browser/chromium.ts";
+import { openWindow, sharedBrowser, closeWindows } from "../support/browser/chromium.ts";
 import { eventually } from "../support/eventually.ts";
+import { every } from "../support/full.ts";
 import { type Gateway, startGateway } from "../support/gateway.ts";
 
 const TABS_MAX = 120;
@@ -12,10 +13,10 @@ const TABS_MAX = 120;
 let gateway: Gateway;
 let browser: Browser;
 beforeAll(async () => {
-  [gateway, browser] = await Promise.all([startGateway(), launchBrowser()]);
+  [gateway, browser] = await Promise.all([startGateway(), sharedBrowser()]);
 });
 afterAll(async () => {
-  await browser.close();
+  await closeWindows(browser);
   await gateway.stop();
 });
 
@@ -46,7 +47,7 @@ const button = (page: Page, name: string | RegExp): Locator =>
 const link = (page: Page, name: string | RegExp): Locator =>
   page.getByRole("main").getByRole("link", { name }).first();
 
-describe.each(["desktop", "phone"] as const)("with the keyboard on a %s", (screen) => {
+describe.each(every(2, ["desktop", "phone"] as const))("with the keyboard on a %s", (screen) => {
   let user: TestUser;
   let page: Page;
   let close: () => Promise<void>;

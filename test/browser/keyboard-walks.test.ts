@@ -3,7 +3,12 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { Browser, Page } from "playwright-core";
 import { type ConsoleFixture, createConsoleFixture } from "../console/console-fixture.ts";
-import { type BrowserWindow, launchBrowser, openWindow } from "../support/browser/chromium.ts";
+import {
+  type BrowserWindow,
+  openWindow,
+  sharedBrowser,
+  closeWindows,
+} from "../support/browser/chromium.ts";
 import { createConsoleHistory } from "./console-history.ts";
 
 /** More stops than any page has before its content ends. */
@@ -13,11 +18,11 @@ let fixture: ConsoleFixture;
 let browser: Browser;
 
 beforeAll(async () => {
-  [fixture, browser] = await Promise.all([createConsoleFixture("sqlite"), launchBrowser()]);
+  [fixture, browser] = await Promise.all([createConsoleFixture("sqlite"), sharedBrowser()]);
   await createConsoleHistory(fixture);
 });
 afterAll(async () => {
-  await browser.close();
+  await closeWindows(browser);
   await fixture.gateway.stop();
 });
 

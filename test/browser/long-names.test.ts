@@ -5,7 +5,13 @@ import type { Browser } from "playwright-core";
 import { makeDeveloper } from "../billing/console-user.ts";
 import { type ConsoleFixture, createConsoleFixture } from "../console/console-fixture.ts";
 import { insertUnclearPayment, signInOperator, startOperatorHarness } from "../operator/harness.ts";
-import { launchBrowser, openWindow, SCREEN_SIZES, showPage } from "../support/browser/chromium.ts";
+import {
+  openWindow,
+  SCREEN_SIZES,
+  showPage,
+  sharedBrowser,
+  closeWindows,
+} from "../support/browser/chromium.ts";
 import { registerAccount } from "../support/gateway.ts";
 import { type ConsoleHistory, createConsoleHistory } from "./console-history.ts";
 
@@ -18,7 +24,7 @@ let browser: Browser;
 let history: ConsoleHistory;
 
 beforeAll(async () => {
-  [fixture, browser] = await Promise.all([createConsoleFixture("sqlite"), launchBrowser()]);
+  [fixture, browser] = await Promise.all([createConsoleFixture("sqlite"), sharedBrowser()]);
   history = await createConsoleHistory(fixture);
   const { gateway, account, developer } = fixture;
   await makeDeveloper(gateway, account.id, developer);
@@ -35,7 +41,7 @@ beforeAll(async () => {
   });
 });
 afterAll(async () => {
-  await browser.close();
+  await closeWindows(browser);
   await fixture.gateway.stop();
 });
 

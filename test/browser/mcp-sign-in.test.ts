@@ -6,8 +6,9 @@ import { type ConsoleFixture, createConsoleFixture } from "../console/console-fi
 import {
   type BrowserWindow,
   type DisplayMode,
-  launchBrowser,
   openWindow,
+  sharedBrowser,
+  closeWindows,
 } from "../support/browser/chromium.ts";
 import { testedModes, testPageBasics } from "../support/browser/page-checks.ts";
 import { type FileServer, startFileServer } from "../support/file-server.ts";
@@ -20,11 +21,11 @@ let browser: Browser;
 let client: FileServer;
 
 beforeAll(async () => {
-  [fixture, browser] = await Promise.all([createConsoleFixture("sqlite"), launchBrowser()]);
+  [fixture, browser] = await Promise.all([createConsoleFixture("sqlite"), sharedBrowser()]);
   client = startFileServer(() => new Response("signed in"));
 });
 afterAll(async () => {
-  await browser.close();
+  await closeWindows(browser);
   await fixture.gateway.stop();
   await client.close();
 });

@@ -27,13 +27,14 @@ import {
 } from "../operator/harness.ts";
 import { TEST_ACTOR, actIn } from "../support/act.ts";
 import {
-  launchBrowser,
   type DisplayMode,
   openSharedWindow,
   showPage,
   openWindow,
   type OpenWindow,
   type BrowserWindow,
+  sharedBrowser,
+  closeWindows,
 } from "../support/browser/chromium.ts";
 import { testedModes, testPageBasics } from "../support/browser/page-checks.ts";
 import { type TestAccount, registerAccount } from "../support/gateway.ts";
@@ -47,12 +48,12 @@ let account: TestAccount;
 let frozen: TestAccount;
 
 beforeAll(async () => {
-  [harness, browser] = await Promise.all([startOperatorHarness("sqlite"), launchBrowser()]);
+  [harness, browser] = await Promise.all([startOperatorHarness("sqlite"), sharedBrowser()]);
   session = await signInOperator(harness);
   await createHistory();
 });
 afterAll(async () => {
-  await browser.close();
+  await closeWindows(browser);
   await harness.gateway.stop();
 });
 

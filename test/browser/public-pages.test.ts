@@ -6,13 +6,14 @@ import type { Browser, Page } from "playwright-core";
 import { addServiceLevel } from "../../src/service-levels/service-levels.ts";
 import { AVAILABILITY } from "../service-levels/level-world.ts";
 import {
-  launchBrowser,
   type DisplayMode,
   openSharedWindow,
   showPage,
   openWindow,
   type OpenWindow,
   type BrowserWindow,
+  sharedBrowser,
+  closeWindows,
 } from "../support/browser/chromium.ts";
 import { testedModes, testPageBasics } from "../support/browser/page-checks.ts";
 import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
@@ -35,12 +36,12 @@ const PAGES = [
 let gateway: Gateway;
 let browser: Browser;
 beforeAll(async () => {
-  [gateway, browser] = await Promise.all([startGateway(), launchBrowser()]);
+  [gateway, browser] = await Promise.all([startGateway(), sharedBrowser()]);
   const act = { operator: "ada@operator.example", network: null, now: Date.now() };
   await gateway.server.db.write((tx) => addServiceLevel(tx, act, AVAILABILITY));
 });
 afterAll(async () => {
-  await browser.close();
+  await closeWindows(browser);
   await gateway.stop();
 });
 

@@ -6,7 +6,7 @@ import type { Browser, Page } from "playwright-core";
 import { makeDeveloper } from "../billing/console-user.ts";
 import { type ConsoleFixture, createConsoleFixture } from "../console/console-fixture.ts";
 import { type OperatorHarness, signInOperator, startOperatorHarness } from "../operator/harness.ts";
-import { launchBrowser, openWindow } from "../support/browser/chromium.ts";
+import { openWindow, sharedBrowser, closeWindows } from "../support/browser/chromium.ts";
 import { registerAccount, type TestAccount } from "../support/gateway.ts";
 import { type ConsoleHistory, createConsoleHistory } from "./console-history.ts";
 
@@ -29,7 +29,7 @@ let customer: TestAccount;
 
 beforeAll(async () => {
   [browser, fixture, operators] = await Promise.all([
-    launchBrowser(),
+    sharedBrowser(),
     createConsoleFixture("sqlite"),
     startOperatorHarness("sqlite"),
   ]);
@@ -38,7 +38,7 @@ beforeAll(async () => {
   customer = await registerAccount(operators.gateway);
 });
 afterAll(async () => {
-  await browser.close();
+  await closeWindows(browser);
   await Promise.all([fixture.gateway.stop(), operators.gateway.stop()]);
 });
 

@@ -17,7 +17,7 @@ import {
 } from "../inference/support/harness.ts";
 import { valueAt, call, listAt } from "../spec/api-client.ts";
 import { addDeveloper } from "../support/act.ts";
-import { launchBrowser } from "../support/browser/chromium.ts";
+import { sharedBrowser, closeWindows } from "../support/browser/chromium.ts";
 import {
   type TestAccount,
   type Gateway,
@@ -42,7 +42,7 @@ let stranger: SignedInPerson;
 const failures: string[] = [];
 
 beforeAll(async () => {
-  [gateway, browser] = await Promise.all([startGateway(), launchBrowser()]);
+  [gateway, browser] = await Promise.all([startGateway(), sharedBrowser()]);
   account = await registerAccount(gateway);
   await grantCredits(gateway, account, USD);
   [owner, developer, stranger] = [await signIn("olga"), await signIn("dev"), await signIn("else")];
@@ -53,7 +53,7 @@ beforeAll(async () => {
   });
 });
 afterAll(async () => {
-  await browser.close();
+  await closeWindows(browser);
   await expectSettledLedger(gateway.server.db);
   await gateway.stop();
 });

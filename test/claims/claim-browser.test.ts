@@ -10,7 +10,7 @@ import { listen, type Listener } from "../../src/http/listen.ts";
 import { type DevIdentity, startDevIdentity } from "../../src/people/dev-identity.ts";
 import { CLIENT, startFakeIssuer } from "../people/fake-oidc-issuer.ts";
 import { actIn } from "../support/act.ts";
-import { launchBrowser } from "../support/browser/chromium.ts";
+import { sharedBrowser, closeWindows } from "../support/browser/chromium.ts";
 import { findPageIssues } from "../support/browser/page-checks.ts";
 import { openStore, type TestStore } from "../support/stores/stores.ts";
 import {
@@ -50,10 +50,10 @@ beforeAll(async () => {
     clock: () => Date.now() + ahead,
     limits: { startsPerAccount: 0, bonusPerDay: 0n },
   });
-  browser = await launchBrowser();
+  browser = await sharedBrowser();
 });
 afterAll(async () => {
-  await browser?.close();
+  await closeWindows(browser);
   await listener.stop(true);
   await devIdentity.close();
   await store.close();

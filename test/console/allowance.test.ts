@@ -10,7 +10,7 @@ import {
   textOf,
   visitPage,
 } from "../billing/console-user.ts";
-import { launchBrowser } from "../support/browser/chromium.ts";
+import { sharedBrowser, closeWindows } from "../support/browser/chromium.ts";
 import { findPageIssues } from "../support/browser/page-checks.ts";
 import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
@@ -157,7 +157,7 @@ describe.each(STORE_KINDS)("a developer of a workspace on %s", (store) => {
 
 test("its pages fit a phone and a desktop, in light and dark", async () => {
   const gateway = await startGateway();
-  const browser = await launchBrowser();
+  const browser = await sharedBrowser();
   try {
     const owner = await createUser(gateway, "owner");
     const developer = await createUser(gateway, "developer-with-a-long-name");
@@ -181,7 +181,7 @@ test("its pages fit a phone and a desktop, in light and dark", async () => {
       await context.close();
     }
   } finally {
-    await browser.close();
+    await closeWindows(browser);
     await gateway.stop();
   }
 });

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { textOf, visitPage } from "../billing/console-user.ts";
-import { launchBrowser } from "../support/browser/chromium.ts";
+import { sharedBrowser, closeWindows } from "../support/browser/chromium.ts";
 import { type ConsoleFixture, createConsoleFixture } from "./console-fixture.ts";
 
 const HTML = "text/html,application/xhtml+xml,*/*;q=0.8";
@@ -94,7 +94,7 @@ describe("an error within a workspace", () => {
 
 test("a session that ends while the playground is open offers the sign-in, keeps the input and goes on", async () => {
   const { gateway, account, owner, developer } = fixture;
-  const browser = await launchBrowser();
+  const browser = await sharedBrowser();
   try {
     const context = await browser.newContext();
     const signIn = async (cookie: string): Promise<void> => {
@@ -117,6 +117,6 @@ test("a session that ends while the playground is open offers the sign-in, keeps
     await page.getByText("You said: Hello there").first().waitFor();
     expect(await error.isVisible()).toBe(false);
   } finally {
-    await browser.close();
+    await closeWindows(browser);
   }
 });

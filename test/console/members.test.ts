@@ -8,7 +8,7 @@ import {
   visitPage,
 } from "../billing/console-user.ts";
 import { addDeveloper } from "../support/act.ts";
-import { launchBrowser } from "../support/browser/chromium.ts";
+import { sharedBrowser, closeWindows } from "../support/browser/chromium.ts";
 import { startWorkspaceHarness } from "./workspace-harness.ts";
 
 const harness = await startWorkspaceHarness();
@@ -76,7 +76,7 @@ test("irreversible actions need a confirmation", async () => {
     return /id="(whk_\w+)"/.exec(text)?.[1] ?? "";
   };
   const webhookId = await idOn("webhooks");
-  const browser = await launchBrowser();
+  const browser = await sharedBrowser();
   try {
     const context = await browser.newContext({ javaScriptEnabled: false });
     const [name = "", value = ""] = owner.cookie.split("=");
@@ -105,7 +105,7 @@ test("irreversible actions need a confirmation", async () => {
     }
     expect(await page.textContent("main")).toContain("first transfer ownership");
   } finally {
-    await browser.close();
+    await closeWindows(browser);
   }
 });
 

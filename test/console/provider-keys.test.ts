@@ -11,7 +11,7 @@ import {
   visitPage,
   textOf,
 } from "../billing/console-user.ts";
-import { launchBrowser } from "../support/browser/chromium.ts";
+import { sharedBrowser, closeWindows } from "../support/browser/chromium.ts";
 import { testedModes } from "../support/browser/page-checks.ts";
 import {
   type TestAccount,
@@ -218,7 +218,7 @@ describeEachStore((store) => {
 
 test("adds keys and deletes one after a confirmation, in a browser without JavaScript", async () => {
   const fixture = await createFixture("sqlite");
-  const browser = await launchBrowser();
+  const browser = await sharedBrowser();
   try {
     const context = await browser.newContext({ javaScriptEnabled: false });
     const [name = "", value = ""] = fixture.owner.cookie.split("=");
@@ -255,7 +255,7 @@ test("adds keys and deletes one after a confirmation, in a browser without JavaS
     expect(await page.textContent("tr:has-text('first')")).toContain("In use");
     expect(await page.textContent("li:has-text('second')")).toContain("…9fQz");
   } finally {
-    await browser.close();
+    await closeWindows(browser);
     await fixture.gateway.stop();
   }
 });

@@ -3,7 +3,7 @@
 import type { Page } from "playwright-core";
 import type { UsageRecord } from "../../src/usage/usage.ts";
 import { createUser, makeOwner, type TestUser } from "../billing/console-user.ts";
-import { launchBrowser } from "../support/browser/chromium.ts";
+import { sharedBrowser, closeWindows } from "../support/browser/chromium.ts";
 import {
   type TestAccount,
   type Gateway,
@@ -71,14 +71,14 @@ export async function withBrowserPage(
   steps: (page: Page) => Promise<void>,
   viewport = { width: 1_280, height: 800 },
 ): Promise<void> {
-  const browser = await launchBrowser();
+  const browser = await sharedBrowser();
   try {
     const context = await browser.newContext({ viewport });
     const [name = "", value = ""] = user.cookie.split("=");
     await context.addCookies([{ name, value, url: gateway.url }]);
     await steps(await context.newPage());
   } finally {
-    await browser.close();
+    await closeWindows(browser);
   }
 }
 

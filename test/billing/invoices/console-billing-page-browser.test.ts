@@ -4,7 +4,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import path from "node:path";
 import type { Browser, Page } from "playwright-core";
-import { launchBrowser } from "../../support/browser/chromium.ts";
+import { sharedBrowser, closeWindows } from "../../support/browser/chromium.ts";
 import { eventually } from "../../support/eventually.ts";
 import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
 import {
@@ -35,7 +35,7 @@ let billing: string;
 const failures: string[] = [];
 
 beforeAll(async () => {
-  [gateway, browser] = await Promise.all([startGateway(), launchBrowser()]);
+  [gateway, browser] = await Promise.all([startGateway(), sharedBrowser()]);
   account = await registerAccount(gateway);
   owner = await createUser(gateway, "olga");
   await makeOwner(gateway, account.id, owner);
@@ -43,7 +43,7 @@ beforeAll(async () => {
   page = await openPage(gateway, owner, SCREENS[0]);
 });
 afterAll(async () => {
-  await browser?.close();
+  await closeWindows(browser);
   await gateway.stop();
 });
 

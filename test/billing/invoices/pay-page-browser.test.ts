@@ -3,7 +3,7 @@
 
 import { afterAll, expect, test } from "bun:test";
 import path from "node:path";
-import { launchBrowser } from "../../support/browser/chromium.ts";
+import { sharedBrowser, closeWindows } from "../../support/browser/chromium.ts";
 import { findPageIssues } from "../../support/browser/page-checks.ts";
 import { startFakeStripe } from "../../support/fakes/stripe.ts";
 import { registerAccount, startGateway } from "../../support/gateway.ts";
@@ -20,7 +20,7 @@ const gateway = await startGateway({
   },
 });
 const stripe = startFakeStripe();
-const browser = await launchBrowser();
+const browser = await sharedBrowser();
 const context = await browser.newContext({
   javaScriptEnabled: false,
   viewport: { width: 760, height: 900 },
@@ -31,7 +31,7 @@ page.on("console", (message) => {
     failures.push(message.text());
 });
 afterAll(async () => {
-  await browser?.close();
+  await closeWindows(browser);
   await gateway.stop();
   await stripe.stop();
 });

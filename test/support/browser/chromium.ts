@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import chromium from "@sparticuz/chromium";
 import { type Browser, type BrowserContext, chromium as driver, type Page } from "playwright-core";
+import { atProcessEnd } from "../process-end.ts";
 
 export type Screen = "desktop" | "phone";
 type ColorScheme = "light" | "dark";
@@ -34,6 +35,22 @@ export async function launchBrowser(): Promise<Browser> {
     args: [...BROWSER_ARGUMENTS],
     headless: true,
   });
+}
+
+let shared: Promise<Browser> | undefined;
+
+/** The browser of all test files of a process: its start takes as long as several pages. */
+export function sharedBrowser(): Promise<Browser> {
+  if (shared === undefined) atProcessEnd(async () => (await shared)?.close());
+  shared ??= launchBrowser();
+  return shared;
+}
+
+/** Closes what a test file has opened in the shared browser. */
+export async function closeWindows(browser: Browser | undefined): Promise<void> {
+  if (browser === undefined) return;
+  sharedWindows.delete(browser);
+  await Promise.all(browser.contexts().map((context) => context.close()));
 }
 
 // The package unpacks into TMPDIR, where a concurrent process would use an incomplete executable. So it is unpacked into a

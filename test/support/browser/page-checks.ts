@@ -5,6 +5,7 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import type axe from "axe-core";
 import type { Page } from "playwright-core";
+import { IS_FULL } from "../full.ts";
 import { type BrowserWindow, type DisplayMode, SCREEN_SIZES } from "./chromium.ts";
 
 export const DISPLAY_MODES: readonly DisplayMode[] = [
@@ -14,11 +15,10 @@ export const DISPLAY_MODES: readonly DisplayMode[] = [
   { screen: "phone", scheme: "dark" },
 ];
 
-/** Each width and each color scheme once, which do not depend on each other; every combination with POSTERN_FULL=1. */
-const TESTED_MODES: readonly DisplayMode[] =
-  process.env["POSTERN_FULL"] === "1"
-    ? DISPLAY_MODES
-    : DISPLAY_MODES.filter(({ screen, scheme }) => (screen === "desktop") === (scheme === "light"));
+/** Each width and each color scheme once, which do not depend on each other; every combination in the full form. */
+const TESTED_MODES: readonly DisplayMode[] = IS_FULL
+  ? DISPLAY_MODES
+  : DISPLAY_MODES.filter(({ screen, scheme }) => (screen === "desktop") === (scheme === "light"));
 
 /** The page is loaded in the first mode and then changes: every second page is loaded on a phone. */
 export function testedModes(pageIndex: number): readonly DisplayMode[] {
