@@ -25,6 +25,7 @@ export function htmlToPage(html: string): FetchedPage {
     .on(HIDDEN, {
       element(element) {
         countNode();
+        if (!element.canHaveContent) return;
         hiddenDepth += 1;
         element.onEndTag(() => {
           hiddenDepth -= 1;
@@ -33,6 +34,7 @@ export function htmlToPage(html: string): FetchedPage {
     })
     .on("title", {
       element(element) {
+        if (!element.canHaveContent) return;
         titleDepth += 1;
         element.onEndTag(() => {
           titleDepth -= 1;
@@ -60,6 +62,7 @@ export function htmlToPage(html: string): FetchedPage {
     })
     .on("a[href^='http']", {
       element(element) {
+        if (!element.canHaveContent) return;
         const url = element.getAttribute("href") ?? "";
         element.onEndTag(() => void pieces.push(` (${url})`));
       },

@@ -23,6 +23,12 @@ test.each([
   expect(typeof htmlToPage(html).text).toBe("string");
 });
 
+test("reads elements that an SVG or a formula ends at once", () => {
+  const formula = `<math><a href="http://x.example/"/></math>`;
+  const html = `<svg><title/></svg><p>a<svg class="icon"/>b</p><p>${formula}c</p>`;
+  expect(htmlToPage(html)).toEqual({ text: "ab\nc" });
+});
+
 test("has no half of a character, which providers refuse", () => {
   const { title, text } = htmlToPage(`<title>${"a".repeat(299)}🙂</title><p>🙂 &#xD83D; b`);
   expect(title).toBe(`${"a".repeat(299)}\ufffd`);
