@@ -90,8 +90,6 @@ export async function quoteModels(
       const { code, publicMessage: message } = error;
       quotes.push({ object: "quote_error", model, error: { code, message } });
     }
-    // A large body takes as long for each model as for one call.
-    await new Promise((resolve) => setImmediate(resolve));
   }
   return quotes;
 }

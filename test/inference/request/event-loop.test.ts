@@ -160,11 +160,6 @@ const BODIES: readonly (readonly [path: string, kind: string, fields: Record<str
       { input: [user("x"), ...repeat(19_998, { type: "computer_call_output", call_id: "a" })] },
     ],
     ["embeddings", "inputs", { input: repeat(19_999, "hello") }],
-    [
-      `quote?models=${repeat(10, "openai/gpt-4.1").join(",")}`,
-      "models",
-      { messages: [user("words and ".repeat(400_000))] },
-    ],
   ];
 
 /** In the short form, only the longer way: translated to another API. */
