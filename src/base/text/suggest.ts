@@ -41,37 +41,41 @@ const normalize = memoize(
 function editDistance(left: string, right: string, limit: number): number {
   const far = limit + 1;
   if (Math.abs(left.length - right.length) > limit) return far;
-  const row = (): Uint16Array => new Uint16Array(right.length + 1).fill(far);
-  let [before, previous, current] = [row(), row(), row()];
+  const newRow = (): Uint16Array => new Uint16Array(right.length + 1).fill(far);
+  const cell = (row: Uint16Array, column: number): number => row[column] ?? far;
+  let [before, previous, current] = [newRow(), newRow(), newRow()];
   for (let column = 0; column <= Math.min(right.length, limit); column++) previous[column] = column;
   let leastBefore = 0;
   for (let at = 1; at <= left.length; at++) {
-    const first = Math.max(1, at - limit);
-    const last = Math.min(right.length, at + limit);
     current.fill(far);
     if (at <= limit) current[0] = at;
-    let least = current[0] ?? far;
-    for (let column = first; column <= last; column++) {
+    let least = cell(current, 0);
+    const last = Math.min(right.length, at + limit);
+    for (let column = Math.max(1, at - limit); column <= last; column++) {
       const isSame = left.charCodeAt(at - 1) === right.charCodeAt(column - 1);
-      let distance = Math.min(
-        (previous[column - 1] ?? far) + (isSame ? 0 : 1),
-        (previous[column] ?? far) + 1,
-        (current[column - 1] ?? far) + 1,
+      const distance = Math.min(
+        cell(previous, column - 1) + (isSame ? 0 : 1),
+        cell(previous, column) + 1,
+        cell(current, column - 1) + 1,
+        isSwap(left, at, right, column) ? cell(before, column - 2) + 1 : far,
       );
-      if (
-        at > 1 &&
-        column > 1 &&
-        left.charCodeAt(at - 1) === right.charCodeAt(column - 2) &&
-        left.charCodeAt(at - 2) === right.charCodeAt(column - 1)
-      )
-        distance = Math.min(distance, (before[column - 2] ?? far) + 1);
       current[column] = distance;
-      if (distance < least) least = distance;
+      least = Math.min(least, distance);
     }
     // A later row has no lower number than the lowest of two rows.
     if (least > limit && leastBefore > limit) return far;
     leastBefore = least;
     [before, previous, current] = [previous, current, before];
   }
-  return previous[right.length] ?? far;
+  return cell(previous, right.length);
+}
+
+/** Whether the last two of so many letters are in the other order. */
+function isSwap(left: string, leftEnd: number, right: string, rightEnd: number): boolean {
+  return (
+    leftEnd > 1 &&
+    rightEnd > 1 &&
+    left.charCodeAt(leftEnd - 1) === right.charCodeAt(rightEnd - 2) &&
+    left.charCodeAt(leftEnd - 2) === right.charCodeAt(rightEnd - 1)
+  );
 }

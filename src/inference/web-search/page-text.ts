@@ -27,18 +27,14 @@ export function htmlToPage(html: string): FetchedPage {
         countNode();
         if (!element.canHaveContent) return;
         hiddenDepth += 1;
-        element.onEndTag(() => {
-          hiddenDepth -= 1;
-        });
+        element.onEndTag(() => void (hiddenDepth -= 1));
       },
     })
     .on("title", {
       element(element) {
         if (!element.canHaveContent) return;
         titleDepth += 1;
-        element.onEndTag(() => {
-          titleDepth -= 1;
-        });
+        element.onEndTag(() => void (titleDepth -= 1));
       },
     })
     .on(BLOCKS, {
