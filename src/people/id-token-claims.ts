@@ -10,6 +10,8 @@ import type { Identity } from "./people.ts";
 export type IdClaims = Readonly<Record<string, unknown>>;
 
 const NAME_MAX = 200;
+/** As OpenID Connect Core requires. A longer one does not fit an index of PostgreSQL. */
+const SUBJECT_MAX = 255;
 
 export interface TenantRule {
   readonly issuer: string;
@@ -21,7 +23,7 @@ export function identityFromClaims(claims: IdClaims, rule: TenantRule): Identity
   const provider = identityProviderOf(rule.issuer);
   checkTenant(claims, rule, provider);
   const { iss, sub, email, name } = claims;
-  if (typeof iss !== "string" || typeof sub !== "string" || !isSafeText(sub))
+  if (typeof iss !== "string" || typeof sub !== "string" || !isSubject(sub))
     throw new Fault("upstream_error", "the ID token has no valid iss or sub claim");
   if (typeof email !== "string" || email === "")
     throw forbidden(
@@ -44,6 +46,10 @@ export function identityFromClaims(claims: IdClaims, rule: TenantRule): Identity
     email,
     name: typeof name === "string" && name !== "" ? replaceUnsafe(name).slice(0, NAME_MAX) : null,
   };
+}
+
+function isSubject(sub: string): boolean {
+  return sub.length <= SUBJECT_MAX && isSafeText(sub);
 }
 
 /** Whether the ID token has an email and a claim about its verification. */

@@ -286,6 +286,16 @@ describe("identity claims", () => {
     ).toThrow();
   });
 
+  test("a subject has at most 255 characters", () => {
+    const withSubject = (length: number) => () =>
+      identityFromClaims(
+        { ...claims, email_verified: true, sub: "s".repeat(length) },
+        rule("https://id.example.com"),
+      );
+    expect(withSubject(255)().subject).toHaveLength(255);
+    expect(withSubject(256)).toThrow("sub");
+  });
+
   test("a shared issuer needs a list of tenants", () => {
     const proven = { ...claims, email_verified: true, tid: "8a1b" };
     expect(() => identityFromClaims(proven, rule(common))).toThrow();
