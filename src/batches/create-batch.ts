@@ -156,7 +156,7 @@ function providerFor(
   if (processing === "auto") return null;
   throw invalid(
     "processing",
-    "No provider can run this batch: `completion_window` must be 24h, and all of the requests must go to one provider that has batches, on the gateway's account, without a data policy that forbids their storage, guardrails, tools that the gateway runs, or another service tier. Send `processing` as `auto`.",
+    "No provider can run this batch. `completion_window` must be 24h, and all requests must go to one provider that has batches, on the gateway's account. It is not possible with guardrails, a data policy that forbids storage, tools that the gateway runs, or another `service_tier`. Send `processing` as `auto`.",
   );
 }
 

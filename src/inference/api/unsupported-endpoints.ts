@@ -34,7 +34,7 @@ const UNSUPPORTED_ENDPOINTS: readonly UnsupportedEndpoint[] = [
   },
   {
     pattern: pathPattern("uploads|vector_stores|containers|skills"),
-    reason: "it stores no objects for later calls but the files of batches",
+    reason: "it stores no objects for later calls, except files of batches",
     alternative: "Send the content of a file in the request that needs it.",
     next: RESPONSES_STEP,
   },
@@ -105,7 +105,7 @@ const UNSUPPORTED_ENDPOINTS: readonly UnsupportedEndpoint[] = [
   {
     pattern:
       /^\/v1(?:alpha|beta1?)?\/(?:.*\/)?models\/.+:(?!(?:generateContent|streamGenerateContent|countTokens|embedContent|batchEmbedContents)$)\w+$/,
-    reason: "of the methods of Google's models it has those of the next sentence",
+    reason: "it has only some of the methods of Google's models",
     alternative:
       "Use generateContent, streamGenerateContent, countTokens, embedContent or batchEmbedContents below /v1beta/models.",
     next: GEMINI_STEP,
@@ -113,7 +113,7 @@ const UNSUPPORTED_ENDPOINTS: readonly UnsupportedEndpoint[] = [
   {
     pattern:
       /^\/v1(?:alpha|beta1?)\/(?:interactions|cachedContents|files|batches|tunedModels|operations|fileSearchStores)/,
-    reason: "it stores nothing at Google",
+    reason: "it stores no objects at Google for its callers",
     alternative:
       "Send the whole conversation and its files to POST /v1beta/models/<provider>/<name>:generateContent.",
     next: GEMINI_STEP,
