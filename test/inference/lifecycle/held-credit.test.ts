@@ -7,6 +7,7 @@ import {
 } from "../../../src/inference/lifecycle/hold/held-credit.ts";
 import { heldBy } from "../../../src/inference/lifecycle/hold/hold-faults.ts";
 import type { HoldOutcome } from "../../../src/ledger/decide.ts";
+import { runs } from "../../support/full.ts";
 import {
   type Gateway,
   registerAccount,
@@ -162,7 +163,7 @@ for (const { store, leases } of GATEWAYS)
       await grantCredits(patient, account, 100n * USD);
       const key = await limitedKey(patient, account, 5);
       const answers = await Promise.all(
-        Array.from({ length: 1_000 }, async () => {
+        Array.from({ length: store === "sqlite" ? 1_000 : runs(1_000) }, async () => {
           const response = await call(patient, key, "[[sim: tokens=10000]] go");
           await response.text();
           return response.status;

@@ -14,6 +14,7 @@ import { tokenTotals } from "../../../src/inference/metering/charge.ts";
 import { PROVIDERS } from "../../../src/inference/providers/providers.ts";
 import { builtInModels, catalogOf, findModel } from "../../../src/models/catalog.ts";
 import { integer } from "../../../src/store/db.ts";
+import { every } from "../../support/full.ts";
 import { registerAccount, startGateway } from "../../support/gateway.ts";
 import {
   type Recording,
@@ -136,16 +137,19 @@ test("sample replies are relayed byte for byte except for the usage and the mode
   expect(counts).toEqual({ chat: 2, responses: 2, messages: 2, embeddings: 0 });
 });
 
+/** In the short form, the test relays every n-th recording. */
+const SAMPLE_EVERY = 4;
+
 describe.skipIf(skipWithoutRecordings("relaying recorded replies"))("recorded replies", () => {
   test("are relayed byte for byte except for the usage and the model's id, in chunks of any size, and metered exactly", async () => {
     const cases = [...recordings()].flatMap((recording) => caseOf(recording) ?? []);
-    const { counts, refused, wrong } = await relayAll(cases);
+    const { counts, refused, wrong } = await relayAll(every(SAMPLE_EVERY, cases));
     const total = Object.values(counts).reduce((sum, count) => sum + count, 0);
     console.log(
       `» ${total} recordings relayed (chat ${counts.chat}, responses ${counts.responses}, messages ${counts.messages}, embeddings ${counts.embeddings}); refused as references or unpriced: ${JSON.stringify(Object.fromEntries(refused))}`,
     );
     expect(wrong.slice(0, 20)).toEqual([]);
-    expect(total).toBeGreaterThan(500);
+    expect(total).toBeGreaterThan(500 / SAMPLE_EVERY);
   });
 });
 

@@ -2,6 +2,7 @@
 
 import { afterAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
+import { IS_FULL } from "../../support/full.ts";
 import { skipWithoutRecordings } from "../../support/recordings/recordings.ts";
 import { type CallerApi, startHarness } from "../support/harness.ts";
 import { type AcceptedRequest, acceptedRequests } from "./accepted-requests.ts";
@@ -167,7 +168,7 @@ describe.skipIf(skipWithoutRecordings("recorded requests at other models"))(
     });
 
     test("cost the same over each API, but for a cost that the provider itself states", async () => {
-      const results = await replayReplies(harness, undefined, 8);
+      const results = await replayReplies(harness, undefined, IS_FULL ? 8 : 24);
       console.log(replyReport(results));
       for (const { api, wire, equalCosts, costs } of results)
         expect([api, wire, equalCosts >= costs * EQUAL_COSTS_SHARE_MIN]).toEqual([api, wire, true]);
