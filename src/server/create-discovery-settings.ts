@@ -111,7 +111,7 @@ function grantSettings({ limits }: Config): DiscoverySettings["grants"] {
 type ExampleModels = Readonly<Record<string, string>> & { readonly openai: string };
 
 const EXAMPLE_MODELS: ExampleModels = {
-  openai: "openai/gpt-5-mini",
+  openai: "openai/gpt-5.4-mini",
   anthropic: "anthropic/claude-haiku-4-5",
   sim: "sim/echo",
 };

@@ -28,13 +28,13 @@ const EXAMPLE: z.infer<typeof ServiceCreditRecord> = {
   object: "service_credit",
   created_at: "2026-11-22T02:00:00.000Z",
   service_level_id: "slv_01kah5t3mq7d2c9w4e6r8t0yax",
-  model: "openai/gpt-5-mini",
+  model: "openai/gpt-5.4-mini",
   window_start: "2026-11-21T00:00:00.000Z",
   window_end: "2026-11-22T00:00:00.000Z",
   usd: 0.42,
   credits: 420_000,
   reason:
-    "Availability of openai/gpt-5-mini was 97.5%, below 99.9% (1 of 40 calls failed): credit of 10% of $4.20.",
+    "Availability of openai/gpt-5.4-mini was 97.5%, below 99.9% (1 of 40 calls failed): credit of 10% of $4.20.",
 };
 
 export function serviceCreditRoutes({ db }: { readonly db: Reader }): readonly Route[] {

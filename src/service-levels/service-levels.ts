@@ -142,7 +142,7 @@ export function isInForce({ period, endedAt, startsAt }: ServiceLevel, now: numb
 
 export function checkTerms({ model, metric, target, creditPercent, cap }: LevelTerms): void {
   if (model !== EVERY_MODEL && !/^[\w.:@-]+(?:\/[\w.:@-]+)*$/.test(model))
-    throw invalid("model", "Enter the id of a model such as openai/gpt-5-mini, or * for each.");
+    throw invalid("model", "Enter the id of a model such as openai/gpt-5.4-mini, or * for each.");
   const isShare = metric === "availability";
   const max = isShare ? MILLIONTHS : metric === "broken_reply" ? 0 : FIRST_TOKEN_MAX_MS;
   const min = metric === "broken_reply" ? 0 : 1;

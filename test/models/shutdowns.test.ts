@@ -5,7 +5,7 @@ import { builtInModels, catalogOf, findModel } from "../../src/models/catalog.ts
 import { createLiveCatalog } from "../../src/models/live-catalog.ts";
 import { modelNotFound } from "../../src/models/model-not-found.ts";
 import { modelsNamed } from "../../src/models/same-model.ts";
-import { SHUTDOWNS } from "../../src/models/tables/shutdown-dates.ts";
+import { shutdownOf, SHUTDOWNS } from "../../src/models/tables/shutdown-dates.ts";
 import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
 
 const BEFORE = Date.parse("2026-12-10T23:59:59Z");
@@ -67,6 +67,11 @@ test("every successor is offered, and has no day of its own", () => {
     }
 });
 
+function isEnding(id: string): boolean {
+  const [provider = "", name = ""] = id.split("/");
+  return shutdownOf(provider, name) !== undefined;
+}
+
 describe("over HTTP", () => {
   let gateway: Gateway;
   beforeAll(async () => {
@@ -117,6 +122,26 @@ describe("over HTTP", () => {
     const init = { method: "POST", headers, body };
     const response = await fetch(`${gateway.url}/v1/chat/completions`, init);
     expect([response.status, response.headers.get("x-postern-provider")]).toEqual([200, "azure"]);
+  });
+
+  test("the documents for agents name no model whose end is announced", async () => {
+    for (const provider of ["openai", "anthropic"]) {
+      const own = await startGateway({ providers: [provider] });
+      const texts = await Promise.all(
+        ["/llms.txt", "/auth.md", "/SKILL.md"].map(async (path) =>
+          (await fetch(own.url + path)).text(),
+        ),
+      );
+      const named = texts.flatMap((text) => {
+        // This list follows the prices of the day.
+        const examples = text.replaceAll(/The cheapest models that work now[^\n]*/g, "");
+        return examples.match(/\b(openai|anthropic)\/[a-z0-9.-]*[a-z0-9]/g) ?? [];
+      });
+      const ends = new Set(named.filter(isEnding));
+      expect(named.length).toBeGreaterThan(3);
+      expect([...ends]).toEqual([]);
+      await own.stop();
+    }
   });
 
   test("a name that only providers without an account have names the day, too", async () => {

@@ -76,9 +76,9 @@ const EXAMPLE: z.infer<typeof ServiceLevels> = {
     {
       id: "slv_01kah5t3mq7d2c9w4e6r8t0yax",
       object: "service_level",
-      text: "Availability of openai/gpt-5-mini per day is at least 99.9%.",
+      text: "Availability of openai/gpt-5.4-mini per day is at least 99.9%.",
       credit: "10% of what an account paid for the model in the day, at most $50.00 a month",
-      model: "openai/gpt-5-mini",
+      model: "openai/gpt-5.4-mini",
       metric: "availability",
       target: 0.999,
       period: "day",
@@ -90,7 +90,7 @@ const EXAMPLE: z.infer<typeof ServiceLevels> = {
   ],
   models: [
     {
-      id: "openai/gpt-5-mini",
+      id: "openai/gpt-5.4-mini",
       availability: 0.9992,
       first_token_p95_ms: 910,
       first_token_p99_ms: 1_840,

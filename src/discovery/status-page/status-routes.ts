@@ -94,7 +94,9 @@ const EXAMPLE: z.infer<typeof Status> = {
       latency_ms: 1_840,
       first_token_ms: 420,
       days: [{ day: "2026-11-28", uptime: 1, latency_ms: 1_790, first_token_ms: 410 }],
-      models: [{ id: "openai/gpt-5-mini", uptime: 0.9992, latency_ms: 1_840, first_token_ms: 420 }],
+      models: [
+        { id: "openai/gpt-5.4-mini", uptime: 0.9992, latency_ms: 1_840, first_token_ms: 420 },
+      ],
     },
   ],
 };

@@ -199,7 +199,7 @@ function AddForm({
         name="model"
         label="Model"
         hint="The id of a model, or * for each."
-        placeholder="openai/gpt-5-mini"
+        placeholder="openai/gpt-5.4-mini"
         value={values["model"]}
         isRequired
       />
@@ -300,7 +300,7 @@ export function serviceLevelPageRoutes(context: OperatorContext): readonly Route
       requestExample: {
         do: "add",
         form: "f".repeat(43),
-        model: "openai/gpt-5-mini",
+        model: "openai/gpt-5.4-mini",
         metric: "availability",
         target: "99.9",
         period: "day",
