@@ -44,6 +44,8 @@ export interface Sink {
   readonly settings: SinkSettings;
   /** The encrypted headers, as JSON, or the secret access key. */
   readonly sealed: string | null;
+  /** The id of its queue: without a sink that has it, a queue is not sent, and is swept later. */
+  readonly queue: string;
   readonly status: (typeof SINK_STATUSES)[number];
   readonly disabledReason: string | null;
   readonly tries: number;
@@ -61,6 +63,7 @@ export function toSink(row: Row): Sink {
     // Safe because only `saveSink` writes this column.
     settings: JSON.parse(text(row, "settings")) as SinkSettings,
     sealed: textOrNull(row, "sealed"),
+    queue: text(row, "queue"),
     status: enumValue(row, "status", SINK_STATUSES),
     disabledReason: textOrNull(row, "disabled_reason"),
     tries: integer(row, "tries"),
@@ -105,12 +108,14 @@ export async function listDueSinks(
 ): Promise<readonly SinkId[]> {
   const rows = await reader.all(
     `select account_id, name from sink where status = 'active' and due_at <= ? and (kind = 's3' or exists
-       (select 1 from sink_entry where sink_entry.account_id = sink.account_id and sink_entry.sink = sink.name))
+       (select 1 from sink_entry where sink_entry.account_id = sink.account_id and sink_entry.queue = sink.queue))
      order by case when tries = 0 then 0 else 1 end, due_at, account_id, name limit ?`,
     [now, limit],
   );
   return rows.map((row) => ({ accountId: text(row, "account_id"), name: text(row, "name") }));
 }
+
+type SinkQueue = Pick<Sink, "accountId" | "queue">;
 
 export interface SinkLease extends SinkId {
   readonly lease: string;
@@ -134,12 +139,12 @@ export async function leaseSink(
 /** The ids of the oldest calls of the queue. */
 export async function readQueuedCalls(
   reader: Reader,
-  { accountId, name }: SinkId,
+  { accountId, queue }: SinkQueue,
   limit: number,
 ): Promise<readonly string[]> {
   const rows = await reader.all(
-    "select call_id from sink_entry where account_id = ? and sink = ? order by call_id limit ?",
-    [accountId, name, limit],
+    "select call_id from sink_entry where account_id = ? and queue = ? order by call_id limit ?",
+    [accountId, queue, limit],
   );
   return rows.map((row) => text(row, "call_id"));
 }
@@ -156,31 +161,31 @@ export interface SinkObject {
  */
 export async function fixObject(
   tx: Tx,
-  { accountId, name }: SinkId,
+  { accountId, queue }: SinkQueue,
   { limit, nameOf }: { readonly limit: number; readonly nameOf: (firstCall: string) => string },
 ): Promise<SinkObject | undefined> {
-  const [first] = await readObject(tx, { accountId, name });
+  const [first] = await readObject(tx, { accountId, queue });
   if (first === undefined) {
-    const calls = await readQueuedCalls(tx, { accountId, name }, limit);
+    const calls = await readQueuedCalls(tx, { accountId, queue }, limit);
     const [firstCall, lastCall] = [calls[0], calls.at(-1)];
     if (firstCall === undefined || lastCall === undefined) return undefined;
     await tx.run(
-      "update sink_entry set object = ? where account_id = ? and sink = ? and call_id <= ?",
-      [nameOf(firstCall), accountId, name, lastCall],
+      "update sink_entry set object = ? where account_id = ? and queue = ? and call_id <= ?",
+      [nameOf(firstCall), accountId, queue, lastCall],
     );
   }
-  const fixed = await readObject(tx, { accountId, name });
+  const fixed = await readObject(tx, { accountId, queue });
   const object = fixed[0]?.object;
   return object === undefined
     ? undefined
     : { name: object, calls: fixed.map(({ callId }) => callId) };
 }
 
-async function readObject(reader: Reader, { accountId, name }: SinkId) {
+async function readObject(reader: Reader, { accountId, queue }: SinkQueue) {
   const rows = await reader.all(
-    `select call_id, object from sink_entry where account_id = ? and sink = ? and object is not null
+    `select call_id, object from sink_entry where account_id = ? and queue = ? and object is not null
      order by call_id`,
-    [accountId, name],
+    [accountId, queue],
   );
   return rows.map((row) => ({ callId: text(row, "call_id"), object: text(row, "object") }));
 }
@@ -190,14 +195,14 @@ const DELETED_MAX = 500;
 /** From the queue of a sink. */
 export async function deleteCalls(
   tx: Tx,
-  { accountId, name }: SinkId,
+  { accountId, queue }: SinkQueue,
   calls: readonly string[],
 ): Promise<void> {
   for (let at = 0; at < calls.length; at += DELETED_MAX) {
     const some = calls.slice(at, at + DELETED_MAX);
     await tx.run(
-      `delete from sink_entry where account_id = ? and sink = ? and call_id in (${some.map(() => "?").join(", ")})`,
-      [accountId, name, ...some],
+      `delete from sink_entry where account_id = ? and queue = ? and call_id in (${some.map(() => "?").join(", ")})`,
+      [accountId, queue, ...some],
     );
   }
 }
@@ -205,9 +210,13 @@ export async function deleteCalls(
 export async function recordSent(
   tx: Tx,
   { accountId, name, lease, now }: SinkLease,
-  { calls, dueAt }: { readonly calls: readonly string[]; readonly dueAt: number },
+  {
+    queue,
+    calls,
+    dueAt,
+  }: { readonly queue: string; readonly calls: readonly string[]; readonly dueAt: number },
 ): Promise<void> {
-  await deleteCalls(tx, { accountId, name }, calls);
+  await deleteCalls(tx, { accountId, queue }, calls);
   await tx.run(
     `update sink set lease = null, due_at = ?, tries = 0, failing_since = null, last_error = null, delivered_at = ?
      where account_id = ? and name = ? and lease = ?`,

@@ -119,7 +119,7 @@ async function sendDue(
   const error = errorOf(sent);
   const ended = { ...lease, now: now() };
   if (error === undefined) {
-    await db.write((tx) => recordSent(tx, ended, { calls, dueAt }));
+    await db.write((tx) => recordSent(tx, ended, { queue: sink.queue, calls, dueAt }));
     return;
   }
   const retryAt = ended.now + backoffMs(sink.tries, sent.retryAfterMs);

@@ -7,6 +7,7 @@ import { type Act, recordAuditEntry } from "../activity/audit.ts";
 import { emitEvent } from "../activity/events.ts";
 import { deriveKey, encrypt, type MasterSecret } from "../base/crypto/encryption.ts";
 import { Fault, invalid } from "../base/fault.ts";
+import { newId } from "../base/id.ts";
 import { checkHeaderValue, parseHeaderName } from "../base/network/endpoint-headers.ts";
 import { parseEndpoint } from "../base/network/public-endpoint.ts";
 import { DAY_MS } from "../base/time.ts";
@@ -81,9 +82,10 @@ export async function saveSink(
       "`secret_access_key` is required for this URL and access key.",
     );
   const dueAt = settings.type === "s3" ? nextPeriodAt(settings, now) : now;
+  const queue = before?.queue ?? newId("dlv", now);
   await tx.run(
-    `insert into sink (account_id, name, created_at, updated_at, kind, settings, sealed, status, due_at, tries)
-     values (?, ?, ?, ?, ?, ?, ?, 'active', ?, 0)
+    `insert into sink (account_id, name, created_at, updated_at, kind, settings, sealed, queue, status, due_at, tries)
+     values (?, ?, ?, ?, ?, ?, ?, ?, 'active', ?, 0)
      on conflict (account_id, name) do update set updated_at = excluded.updated_at, kind = excluded.kind, settings = excluded.settings,
        sealed = excluded.sealed, status = 'active', disabled_reason = null, due_at = excluded.due_at, lease = null,
        tries = 0, failing_since = null, last_error = null`,
@@ -95,13 +97,14 @@ export async function saveSink(
       settings.type,
       JSON.stringify(settings),
       sealed,
+      queue,
       dueAt,
     ],
   );
   // A file that was begun has the name and the form of the former settings.
   await tx.run(
-    "update sink_entry set object = null where account_id = ? and sink = ? and object is not null",
-    [accountId, name],
+    "update sink_entry set object = null where account_id = ? and queue = ? and object is not null",
+    [accountId, queue],
   );
   await setExportsUsage(tx, accountId, true);
   const detail = auditDetail(settings);
@@ -207,14 +210,13 @@ export async function deleteSink(tx: Tx, act: Act, name: string): Promise<void> 
   await tx.lockMany("account", "id", [accountId]);
   const { settings } = await getSink(tx, accountId, name);
   await tx.run("delete from sink where account_id = ? and name = ?", [accountId, name]);
-  await dropQueue(tx, accountId, name);
+  await setHasSinks(tx, accountId);
   const detail = auditDetail(settings);
   await recordAuditEntry(tx, { ...act, action: "sink.deleted", target: name, detail });
 }
 
-/** Also whether later calls of the account are queued. */
-async function dropQueue(tx: Tx, accountId: string, name: string): Promise<void> {
-  await tx.run("delete from sink_entry where account_id = ? and sink = ?", [accountId, name]);
+/** Whether later calls of the account are queued. */
+async function setHasSinks(tx: Tx, accountId: string): Promise<void> {
   const row = await tx.get(
     "select name from sink where account_id = ? and status = 'active' limit 1",
     [accountId],
@@ -251,10 +253,10 @@ export async function recordSinkFailure(
   if (sink === undefined || now - (sink.failingSince ?? now) < DISABLE_AFTER_MS) return undefined;
   const reason = `nothing was accepted for a day: ${error}`;
   await tx.run(
-    "update sink set status = 'disabled', disabled_reason = ? where account_id = ? and name = ?",
-    [reason, accountId, name],
+    "update sink set status = 'disabled', disabled_reason = ?, queue = ? where account_id = ? and name = ?",
+    [reason, newId("dlv", now), accountId, name],
   );
-  await dropQueue(tx, accountId, name);
+  await setHasSinks(tx, accountId);
   const actor = { type: "system", id: "sinks" } as const;
   const entry = { accountId, actor, action: "sink.disabled", target: name } as const;
   await recordAuditEntry(tx, { ...entry, detail: { reason }, network: null, now });
@@ -273,14 +275,14 @@ export interface QueuedCall {
 export async function queueForSinks(tx: Tx, calls: readonly QueuedCall[]): Promise<void> {
   for (const { accountId, id, at } of calls)
     await tx.run(
-      `insert into sink_entry (account_id, sink, call_id, created_at)
-       select account_id, name, ?, ? from sink where account_id = ? and status = 'active'
-       on conflict (account_id, sink, call_id) do nothing`,
+      `insert into sink_entry (account_id, queue, call_id, created_at)
+       select account_id, queue, ?, ? from sink where account_id = ? and status = 'active'
+       on conflict (account_id, queue, call_id) do nothing`,
       [id, at, accountId],
     );
 }
 
-/** Calls that were not accepted for this long are dropped; the usage records stay. */
+/** Calls that were not accepted for this long, or that no sink sends any more, are dropped; the usage records stay. */
 const QUEUE_DAYS = 7;
 
 const SWEPT_ROWS_MAX = 500;
@@ -288,8 +290,8 @@ const SWEPT_ROWS_MAX = 500;
 export async function sweepSinkEntries(db: Db, now: number): Promise<void> {
   const sweep = (tx: Tx): Promise<number> =>
     tx.run(
-      `delete from sink_entry where (account_id, sink, call_id) in
-         (select account_id, sink, call_id from sink_entry where created_at < ? limit ?)`,
+      `delete from sink_entry where (account_id, queue, call_id) in
+         (select account_id, queue, call_id from sink_entry where created_at < ? limit ?)`,
       [now - QUEUE_DAYS * DAY_MS, SWEPT_ROWS_MAX],
     );
   while ((await db.write(sweep)) === SWEPT_ROWS_MAX)
@@ -301,10 +303,12 @@ export async function countQueuedCalls(
   accountId: string,
 ): Promise<ReadonlyMap<string, number>> {
   const rows = await reader.all(
-    "select sink, count(*) as count from sink_entry where account_id = ? group by sink",
+    `select sink.name, count(*) as count from sink
+     join sink_entry on sink_entry.account_id = sink.account_id and sink_entry.queue = sink.queue
+     where sink.account_id = ? group by sink.name`,
     [accountId],
   );
-  return new Map(rows.map((row) => [text(row, "sink"), Number(row["count"])]));
+  return new Map(rows.map((row) => [text(row, "name"), Number(row["count"])]));
 }
 
 function tooManySinks(): Fault {

@@ -551,6 +551,36 @@ describeEachStore((store) => {
       expect(await queued()).toBe(0);
     });
 
+    test("drops the queue of a deleted sink in parts, and sends it to no other sink of its name", async () => {
+      await save("traces", otlp());
+      const { db } = gateway.server;
+      const queue = await db.get("select queue from sink where account_id = ?", [account.id]);
+      const waiting = Array.from({ length: 1_200 }, (_, index) => [
+        account.id,
+        String(queue?.["queue"]),
+        `req_${index}`,
+        clock(),
+      ]);
+      await db.write((tx) =>
+        tx.insertMany(
+          "sink_entry",
+          ["account_id:text", "queue:text", "call_id:text", "created_at:bigint"],
+          waiting,
+        ),
+      );
+      expect(await read("traces")).toMatchObject({ queued: 1_200 });
+      await call(gateway, "DELETE /v1/sinks/traces", { key: account.key });
+      // Its calls are in no transaction of the request.
+      expect(await queued()).toBe(1_200);
+      await save("traces", otlp());
+      expect(await read("traces")).toMatchObject({ queued: 0 });
+      await chat();
+      await run();
+      expect(receiver.received.flatMap(({ event }) => spansOf(event)).length).toBe(1);
+      await sweepSinkEntries(db, clock() + 8 * DAY_MS);
+      expect(await queued()).toBe(0);
+    });
+
     test("shows sinks in the console to owners and admins", async () => {
       const owner = await createUser(gateway, `reader of ${account.id}`);
       await makeOwner(gateway, account.id, owner);

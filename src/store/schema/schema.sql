@@ -1212,6 +1212,7 @@ create table sink (
   kind text not null, -- `otlp` or `s3`
   settings text not null, -- JSON: destination and form
   sealed text, -- encrypted headers or secret access key
+  queue text not null, -- its calls; a sink that is disabled gets another one
   status text not null, -- `active` or `disabled`
   disabled_reason text, -- why it was disabled
   due_at bigint not null, -- when the next request may be sent
@@ -1225,15 +1226,15 @@ create table sink (
 
 create index sink_by_due on sink (due_at) where status = 'active';
 
--- Calls that a sink has not sent yet.
+-- Calls that a sink has not sent yet, and those of sinks that were disabled or deleted.
 -- Deleted: when they are accepted, or 7 days later
 create table sink_entry (
   account_id text not null,
-  sink text not null, -- name of the sink
+  queue text not null, -- that of the sink
   call_id text not null, -- usage record
   created_at bigint not null,
   object text, -- name of the object that it is a part of, once that is decided
-  primary key (account_id, sink, call_id)
+  primary key (account_id, queue, call_id)
 ) without rowid;
 
 create index sink_entry_by_age on sink_entry (created_at);
