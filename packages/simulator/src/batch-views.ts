@@ -181,11 +181,11 @@ const NOT_RUN: Readonly<Record<string, string>> = {
 
 const GRPC_CODES: Readonly<Record<number, number>> = { 400: 3, 403: 7, 404: 5, 429: 8 };
 
-export function geminiResult({ customId, status, result }: Item): JsonObject {
-  const metadata = { key: customId };
-  if (status === 200) return { metadata, response: result };
+export function geminiResult({ customId, status, result }: Item, hasKey: boolean): JsonObject {
+  const named = hasKey ? { metadata: { key: customId } } : {};
+  if (status === 200) return { ...named, response: result };
   const { message } = isObject(result["error"]) ? result["error"] : {};
-  return { metadata, error: { code: GRPC_CODES[status] ?? 13, message } };
+  return { ...named, error: { code: GRPC_CODES[status] ?? 13, message } };
 }
 
 export function openaiLine({ customId, state, status, result }: Item): JsonObject {

@@ -34,6 +34,8 @@ interface BatchFaults {
   readonly replace_replies?: readonly JsonObject[];
   /** Each result is in the results so many times more. */
   readonly repeat_results?: number;
+  /** The first so many results have no key. Google's only. */
+  readonly omit_keys?: number;
   /** The results have the ids of another batch. OpenAI's form only. */
   readonly foreign_ids?: boolean;
   /** The reply to the request of this number, counted from when it was set, never comes. */
@@ -271,9 +273,11 @@ async function run(state: BatchState, batch: Batch, request: Request): Promise<v
   const kept = withResults(batch.items, state.faults);
   const results = { id: "", text: jsonl(kept.map(anthropicLine)), createdAt: 0 };
   if (batch.form === "anthropic") state.files.set(`results-${batch.id}`, results);
-  else if (batch.form === "gemini")
-    state.files.set(`results-${batch.id}`, { ...results, text: jsonl(kept.map(geminiResult)) });
-  else {
+  else if (batch.form === "gemini") {
+    const { omit_keys: omitted = 0 } = state.faults;
+    const lines = kept.map((item, index) => geminiResult(item, index >= omitted));
+    state.files.set(`results-${batch.id}`, { ...results, text: jsonl(lines) });
+  } else {
     const isOutput = ({ status }: Item): boolean => status === 200;
     const [output, errors] = [kept.filter(isOutput), kept.filter((item) => !isOutput(item))];
     batch.outputFileId = fileOf(state, output.map(openaiLine));

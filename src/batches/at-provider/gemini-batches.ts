@@ -1,6 +1,6 @@
 // Google's batches of the Gemini API: the requests are in the body, and the results in the operation.
 
-import { isObject, type JsonObject, parseObject } from "../../base/json.ts";
+import { isObject, type JsonObject, parseObject, stringIn } from "../../base/json.ts";
 import {
   LIST_PAGE,
   type LostSubmission,
@@ -70,14 +70,14 @@ export const geminiBatches: ProviderBatchApi = {
     const { inlinedResponses: list } = isObject(outer) ? outer : {};
     yield* Array.isArray(list) ? list.filter(isObject) : [];
   },
-  // The responses may be in another order than the requests.
+  // Documented to have the order of the requests. Responses with a key are matched by it: they may be in another order.
   resultOf: ({ metadata, response, error }) => {
-    const customId = isObject(metadata) ? metadata["key"] : undefined;
-    if (typeof customId !== "string") return undefined;
+    const customId = isObject(metadata) ? stringIn(metadata["key"]) : undefined;
     if (isObject(response))
       return { customId, outcome: { kind: "reply", status: 200, body: response } };
-    if (!isObject(error)) return { customId, outcome: { kind: "none", status: "errored" } };
-    return { customId, outcome: { kind: "reply", status: statusOf(error), body: { error } } };
+    const reason = isObject(error) ? error : {};
+    const body = { error: reason };
+    return { customId, outcome: { kind: "reply", status: statusOf(reason), body } };
   },
   cancel: async (remote, id) => {
     await requestJson(remote, { method: "POST", path: `/batches/${id}:cancel`, body: "{}" });

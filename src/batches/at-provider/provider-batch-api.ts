@@ -75,7 +75,8 @@ export interface RemoteFailure {
 }
 
 export interface RemoteResult {
-  readonly customId: string;
+  /** Undefined if the provider left it out: such results are in the order of the requests. */
+  readonly customId: string | undefined;
   readonly outcome:
     | { readonly kind: "reply"; readonly status: number; readonly body: JsonObject }
     | { readonly kind: "none"; readonly status: "expired" | "canceled" | "errored" };

@@ -10,7 +10,13 @@ import { endInError, toBatchItem } from "../item-ends.ts";
 import { findPending, type PendingItem } from "../item-rows.ts";
 import type { RemoteBatch, RemoteResult } from "./provider-batch-api.ts";
 import { expireItems } from "./provider-batch-rows.ts";
-import { customIdPrefix, type Job, newRequestId, type ProviderRunDeps } from "./provider-job.ts";
+import {
+  customIdPrefix,
+  eachPending,
+  type Job,
+  newRequestId,
+  type ProviderRunDeps,
+} from "./provider-job.ts";
 
 const CONCURRENCY = 16;
 /** A result at which the gateway fails once more after so many reads ends its item, so that the others can end. */
@@ -26,10 +32,15 @@ export async function settleResults(
   for (const path of resultPaths) {
     const running = new Set<Promise<void>>();
     const failures: unknown[] = [];
+    const unnamed: RemoteResult[] = [];
     for await (const json of job.api.readResults(job.remote, path)) {
       const result = job.api.resultOf(json);
       if (result === undefined) continue;
-      const work = settleResult(deps, job, result)
+      if (result.customId === undefined) {
+        unnamed.push(result);
+        continue;
+      }
+      const work = settleNamed(deps, job, result.customId, result)
         .catch((cause: unknown) => void failures.push(cause))
         .finally(() => running.delete(work));
       running.add(work);
@@ -37,6 +48,8 @@ export async function settleResults(
       if (failures.some(isUnavailable)) break;
     }
     await Promise.all(running);
+    if (failures.length === 0)
+      await settleUnnamed(deps, job, unnamed).catch((cause: unknown) => void failures.push(cause));
     // The results are read again from the first one, and those that were settled are skipped.
     if (failures.length > 0) {
       job.failedReads += 1;
@@ -45,13 +58,52 @@ export async function settleResults(
   }
 }
 
+async function settleNamed(
+  deps: ProviderRunDeps,
+  job: Job,
+  customId: string,
+  result: RemoteResult,
+): Promise<void> {
+  const item = await pendingItem(deps, job, customId);
+  if (item !== undefined) await settleResult(deps, job, item, result);
+}
+
+/**
+ * Results that a provider returned without their custom ids belong to the pending items, in their order. They are settled one after the
+ * other, so the last ones are those that a crash has left. If some are missing, none can be matched: those items end in an error
+ * without a charge.
+ */
+async function settleUnnamed(
+  deps: ProviderRunDeps,
+  job: Job,
+  unnamed: readonly RemoteResult[],
+): Promise<void> {
+  if (unnamed.length === 0) return;
+  const items: PendingItem[] = [];
+  await eachPending(deps, job, async (item) => void items.push(item));
+  if (items.length > unnamed.length) {
+    const counts = { results: unnamed.length, requests: items.length };
+    const { provider } = job.row.target;
+    deps.log.error("results of a provider have no ids", {
+      batch: job.batch.id,
+      provider,
+      ...counts,
+    });
+    return;
+  }
+  const rest = unnamed.slice(unnamed.length - items.length);
+  for (const [index, item] of items.entries()) {
+    const result = rest[index];
+    if (result !== undefined) await settleResult(deps, job, item, result);
+  }
+}
+
 async function settleResult(
   deps: ProviderRunDeps,
   job: Job,
-  { customId, outcome }: RemoteResult,
+  item: PendingItem,
+  { outcome }: RemoteResult,
 ): Promise<void> {
-  const item = await pendingItem(deps, job, customId);
-  if (item === undefined) return;
   if (outcome.kind === "none") {
     // What was canceled, or failed without a reason, is ended with the rest.
     if (outcome.status === "expired") await expireItems(deps.db, job, item.position);

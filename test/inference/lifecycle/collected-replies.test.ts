@@ -394,3 +394,22 @@ for (const store of STORE_KINDS)
       },
     );
   });
+
+for (const store of STORE_KINDS)
+  test(`charges what a collected reply had sent when it timed out (${store})`, async () => {
+    const env = withModels(MODELS);
+    const gateway = await startGateway({ store, env, timeouts: { replyMs: 2_000 } });
+    const account = await accountOn(gateway, 0.5);
+    const text = "[[sim: tokens=2000 chunks=200 hang=20]] go";
+    const more = { model: "sim/large", max_tokens: OUTPUT_MAX };
+    const response = await postCall(gateway, account, "chat", bodyOf("chat", text, more));
+    expect(response.status).toBe(504);
+    await expectSettledLedger(gateway.server.db);
+    const [record] = await usageRecordsOf(gateway.server.db, account.id);
+    expect(record?.["outcome"]).toBe("upstream_timeout");
+    // It had sent 20 of 200 parts.
+    const output = Number(record?.["output_tokens"]);
+    expect(output).toBeGreaterThan(0);
+    expect(BigInt(String(record?.["cost_nano"]))).toBeGreaterThan(BigInt(output) * OUTPUT_NANO);
+    await gateway.stop();
+  });
