@@ -1,7 +1,9 @@
 // A batch in the form of OpenAI's and of Anthropic's API, with what the gateway adds to both.
 
 import { z } from "zod";
+import type { JsonObject } from "../base/json.ts";
 import { usdText } from "../base/money/money.ts";
+import { HOUR_MS } from "../base/time.ts";
 import { timestamp, timestampOrNull } from "../http/schemas.ts";
 import type { Batch, BatchStatus } from "./batch-rows.ts";
 import { PROCESSINGS } from "./create-batch.ts";
@@ -66,10 +68,28 @@ export const BatchRecord = z
   })
   .meta({ id: "Batch" });
 
-const HOUR_MS = 3_600_000;
-
 function seconds(at: number): number {
   return Math.floor(at / 1_000);
+}
+
+type Window = Pick<Batch, "createdAt" | "expiresAt">;
+
+function completionWindow({ createdAt, expiresAt }: Window): string {
+  return `${Math.round((expiresAt - createdAt) / HOUR_MS)}h`;
+}
+
+function processingOf({ provider }: Pick<Batch, "provider">): "gateway" | "provider" {
+  return provider === null ? "gateway" : "provider";
+}
+
+/** What a background response says of its batch. */
+export function responseFields(batch: Window & Pick<Batch, "provider">): JsonObject {
+  const { createdAt, provider } = batch;
+  return {
+    created_at: seconds(createdAt),
+    background_options: { completion_window: completionWindow(batch) },
+    postern: { processing: processingOf(batch), provider },
+  };
 }
 
 export function toBatchRecord(batch: Batch): z.infer<typeof BatchRecord> {
@@ -83,7 +103,7 @@ export function toBatchRecord(batch: Batch): z.infer<typeof BatchRecord> {
     endpoint: BATCH_ENDPOINTS.find((path) => path === batch.endpoint) ?? "/v1/chat/completions",
     errors: null,
     input_file_id: batch.inputFileId,
-    completion_window: `${Math.round((expiresAt - createdAt) / HOUR_MS)}h`,
+    completion_window: completionWindow(batch),
     status: OPENAI_STATUSES[status],
     output_file_id: batch.outputFileId,
     error_file_id: batch.errorFileId,
@@ -102,7 +122,7 @@ export function toBatchRecord(batch: Batch): z.infer<typeof BatchRecord> {
       failed: errored + canceled + expired,
     },
     metadata: batch.metadata === null ? null : { ...batch.metadata },
-    processing: batch.provider === null ? "gateway" : "provider",
+    processing: processingOf(batch),
     provider: batch.provider,
     cost_usd: usdText(batch.cost),
   };
@@ -155,7 +175,7 @@ export function toMessageBatchRecord(
     cancel_initiated_at: timestampOrNull(batch.cancelAt),
     archived_at: null,
     results_url: isEnded ? `${baseUrl}/v1/messages/batches/${id}/results` : null,
-    processing: batch.provider === null ? "gateway" : "provider",
+    processing: processingOf(batch),
     provider: batch.provider,
     cost_usd: usdText(batch.cost),
   };

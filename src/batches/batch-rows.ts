@@ -3,6 +3,7 @@
 import { isObject, type JsonObject } from "../base/json.ts";
 import { type Nano, toNano } from "../base/money/money.ts";
 import { maxId, type PageRequest } from "../base/pagination.ts";
+import { type Reach, withinReach } from "../http/reach.ts";
 import {
   enumValue,
   integer,
@@ -50,6 +51,8 @@ export interface Batch extends ItemCounts {
   readonly headers: Readonly<Record<string, string>>;
   readonly metadata: JsonObject | null;
   readonly inputFileId: string | null;
+  /** Set if its only item completes a background response: the API does not show the batch then. */
+  readonly responseId: string | null;
   readonly outputFileId: string | null;
   readonly errorFileId: string | null;
   readonly dataKey: string;
@@ -72,6 +75,7 @@ type NewBatch = Pick<
   | "headers"
   | "metadata"
   | "inputFileId"
+  | "responseId"
   | "dataKey"
   | "createdAt"
   | "expiresAt"
@@ -82,8 +86,8 @@ export async function insertBatch(tx: Tx, batch: NewBatch): Promise<void> {
   const { id, accountId, keyId, form, endpoint, metadata, inputFileId, dataKey } = batch;
   await tx.run(
     `insert into batch (id, account_id, key_id, form, endpoint, status, requests, bytes, headers, metadata, input_file_id,
-       data_key, created_at, expires_at, succeeded, errored, canceled, expired, cost)
-     values (?, ?, ?, ?, ?, 'validating', 0, 0, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0)`,
+       response_id, data_key, created_at, expires_at, succeeded, errored, canceled, expired, cost)
+     values (?, ?, ?, ?, ?, 'validating', 0, 0, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0)`,
     [
       id,
       accountId,
@@ -93,6 +97,7 @@ export async function insertBatch(tx: Tx, batch: NewBatch): Promise<void> {
       JSON.stringify(batch.headers),
       metadata === null ? null : JSON.stringify(metadata),
       inputFileId,
+      batch.responseId,
       dataKey,
       batch.createdAt,
       batch.expiresAt,
@@ -139,12 +144,13 @@ export async function cancelBatch(
 
 export async function findBatch(
   reader: Reader,
-  accountId: string,
+  reach: Reach,
   id: string,
 ): Promise<Batch | undefined> {
+  const { sql, values } = withinReach(reach);
   const row = await reader.get(
-    "select * from batch where id = ? and account_id = ? and status <> 'validating'",
-    [id, accountId],
+    `select * from batch where id = ? and ${sql} and status <> 'validating' and response_id is null`,
+    [id, ...values],
   );
   return row && withLiveCounts(reader, toBatch(row));
 }
@@ -152,26 +158,19 @@ export async function findBatch(
 export interface BatchPage extends PageRequest {
   /** Newest first, before this id; with `after`, oldest first, and after it. */
   readonly after?: string | undefined;
-  /** Only the batches of this key. */
-  readonly keyId: string | undefined;
 }
 
 /** Up to `limit + 1` batches. */
 export async function listBatches(
   reader: Reader,
-  accountId: string,
-  { limit, cursor, after, keyId }: BatchPage,
+  reach: Reach,
+  { limit, cursor, after }: BatchPage,
 ): Promise<readonly Batch[]> {
   const condition = after === undefined ? "id < ? order by id desc" : "id > ? order by id";
-  const ofKey = keyId === undefined ? "" : " and key_id = ?";
+  const { sql, values } = withinReach(reach);
   const rows = await reader.all(
-    `select * from batch where account_id = ? and status <> 'validating'${ofKey} and ${condition} limit ?`,
-    [
-      accountId,
-      ...(keyId === undefined ? [] : [keyId]),
-      after ?? cursor ?? maxId("batch"),
-      limit + 1,
-    ],
+    `select * from batch where ${sql} and status <> 'validating' and response_id is null and ${condition} limit ?`,
+    [...values, after ?? cursor ?? maxId("batch"), limit + 1],
   );
   return Promise.all(rows.map((row) => withLiveCounts(reader, toBatch(row))));
 }
@@ -382,6 +381,7 @@ function toBatch(row: Row): Batch {
     headers: toHeaders(text(row, "headers")),
     metadata: toMetadata(textOrNull(row, "metadata")),
     inputFileId: textOrNull(row, "input_file_id"),
+    responseId: textOrNull(row, "response_id"),
     outputFileId: textOrNull(row, "output_file_id"),
     errorFileId: textOrNull(row, "error_file_id"),
     dataKey: text(row, "data_key"),

@@ -18,7 +18,7 @@ import {
   releaseBatch,
   releaseBatches,
 } from "./batch-rows.ts";
-import { type BatchEnd, finishBatch } from "./finish-batch.ts";
+import { type BatchEnd, type FinishDeps, finishBatch } from "./finish-batch.ts";
 import { itemInput } from "./item-call.ts";
 import { endInError, toBatchItem } from "./item-ends.ts";
 import { type PendingItem, readPending } from "./item-rows.ts";
@@ -43,7 +43,7 @@ const PAUSE_MAX_MS = 30 * SECOND_MS;
 /** So often an item is run again after its provider has failed. */
 const FAILURES_MAX = 3;
 
-export interface BatchRunnerDeps extends ProviderRunDeps {
+export interface BatchRunnerDeps extends ProviderRunDeps, Pick<FinishDeps, "endResponse"> {
   readonly infer: (input: CallInput) => Promise<Response>;
   /** Whether calls of connected callers use all that the process can serve. */
   readonly isBusy: () => boolean;

@@ -4,9 +4,9 @@ import { z } from "zod";
 import { keyAct } from "../activity/audit.ts";
 import { invalid } from "../base/fault.ts";
 import { HOUR_MS } from "../base/time.ts";
+import { reachOf } from "../http/reach.ts";
 import { type Caller, keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import { BatchRecord, ProcessingField, toBatchRecord } from "./batch-record.ts";
-import { ownKeyOnly } from "./batch-retention.ts";
 import { listBatches } from "./batch-rows.ts";
 import type { Batches, BatchRouteDeps } from "./batches.ts";
 import { bodyItems, type NewBatchRequest } from "./create-batch.ts";
@@ -162,7 +162,7 @@ function readMetadata(metadata: z.infer<typeof NewBatch>["metadata"]): NewBatchR
 
 async function readItems(
   { db, kek }: Batches,
-  { accountId }: Caller,
+  caller: Caller,
   {
     requests,
     endpoint,
@@ -174,7 +174,8 @@ async function readItems(
     throw invalid("requests", "Send either `requests` or `input_file_id`.");
   if (requests !== undefined)
     return bodyItems(requests, (request, path) => toSentItem(request, path, endpoint));
-  const file = await getFile(db, accountId, fileId ?? "", { now, param: "input_file_id" });
+  const options = { now, param: "input_file_id" };
+  const file = await getFile(db, reachOf(caller), fileId ?? "", options);
   if (file.purpose !== "batch")
     throw invalid("input_file_id", `The file ${file.id} must have the purpose \`batch\`.`);
   return fileItems(fileParts(db, kek, file), endpoint);
@@ -214,10 +215,9 @@ function listRoute({ batches }: BatchRouteDeps): Route {
     },
     faults: [],
     run: async ({ caller, query: { limit, after } }) => {
-      const found = await listBatches(batches.db, caller.accountId, {
+      const found = await listBatches(batches.db, reachOf(caller), {
         limit,
         cursor: after,
-        keyId: ownKeyOnly(caller),
       });
       const data = found.slice(0, limit).map(toBatchRecord);
       return {

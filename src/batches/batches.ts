@@ -4,9 +4,13 @@
 import { type Act, recordAuditEntry } from "../activity/audit.ts";
 import type { DerivedKey } from "../base/crypto/encryption.ts";
 import { Fault } from "../base/fault.ts";
+import type { JsonObject } from "../base/json.ts";
 import { HOUR_MS, MINUTE_MS } from "../base/time.ts";
+import { type Reach, REACH_TEXT, wholeAccount } from "../http/reach.ts";
+import type { CallInput } from "../inference/lifecycle/call.ts";
 import type { Db, Reader, Tx } from "../store/db.ts";
 import { createAccountLimit } from "./account-limit.ts";
+import { responseFields } from "./batch-record.ts";
 import { RESULTS_RETENTION_MS } from "./batch-retention.ts";
 import { type Batch, cancelBatch, deleteBatch, findBatch, findOldBatches } from "./batch-rows.ts";
 import {
@@ -38,13 +42,29 @@ export interface Batches {
   readonly discard: (batch: PreparedBatch) => Promise<void>;
   /** Holds the cost of a prepared batch and starts it. */
   readonly start: (tx: Tx, act: Act, batch: PreparedBatch) => Promise<Batch>;
-  readonly cancel: (tx: Tx, act: Act, id: string) => Promise<Batch>;
-  readonly remove: (tx: Tx, act: Act, id: string) => Promise<void>;
+  readonly cancel: (tx: Tx, act: Act, reach: Reach, id: string) => Promise<Batch>;
+  readonly remove: (tx: Tx, act: Act, reach: Reach, id: string) => Promise<void>;
+  /** Runs the call of a background response as a batch of one; `write` is a part of the transaction that starts it. */
+  readonly queueResponse: (call: QueuedCall, write: WriteQueued) => Promise<void>;
+  readonly cancelResponse: (tx: Tx, batch: Pick<Batch, "id" | "accountId">) => Promise<void>;
   /** Deletes old batches, expired files, and what crashes left. */
   readonly sweep: () => Promise<void>;
   /** Looks for a batch to run. */
   readonly wake: () => void;
 }
+
+interface QueuedCall {
+  readonly input: Pick<CallInput, "caller" | "headers">;
+  readonly responseId: string;
+  readonly body: JsonObject;
+  readonly windowMs: number;
+}
+
+/** `fields`: what the response says of its batch. */
+type WriteQueued = (
+  tx: Tx,
+  queued: { readonly batchId: string; readonly fields: JsonObject },
+) => Promise<void>;
 
 export function createBatches(deps: CreateBatchDeps & Pick<Batches, "wake">): Batches {
   const { db, kek, now, wake } = deps;
@@ -59,32 +79,64 @@ export function createBatches(deps: CreateBatchDeps & Pick<Batches, "wake">): Ba
       await holdAndStart(tx, deps, batch, now());
       const detail = { requests: batch.requests };
       await recordAuditEntry(tx, { ...act, action: "batch.created", target: batch.id, detail });
-      return getBatch(tx, act.accountId, batch.id);
+      return getBatch(tx, wholeAccount(act.accountId), batch.id);
     },
-    cancel: async (tx, act, id) => {
-      const batch = await getBatch(tx, act.accountId, id);
+    cancel: async (tx, act, reach, id) => {
+      const batch = await getBatch(tx, reach, id);
       if (batch.endedAt !== null) throw endedFault(batch);
       if (await cancelBatch(tx, batch, act.now))
         await recordAuditEntry(tx, { ...act, action: "batch.canceled", target: id });
-      return getBatch(tx, act.accountId, id);
+      return getBatch(tx, reach, id);
     },
-    remove: async (tx, act, id) => {
-      const batch = await getBatch(tx, act.accountId, id);
+    remove: async (tx, act, reach, id) => {
+      const batch = await getBatch(tx, reach, id);
       if (batch.endedAt === null) throw unfinishedFault(id);
       await deleteBatch(tx, id);
       await recordAuditEntry(tx, { ...act, action: "batch.deleted", target: id });
+    },
+    queueResponse: async (call, write) => {
+      const prepared = await prepareBatch(deps, requestOf(call));
+      const queued = { batchId: prepared.id, fields: responseFields(prepared) };
+      const start = db.write(async (tx) => {
+        await holdAndStart(tx, deps, prepared, now());
+        await write(tx, queued);
+      });
+      await start.catch(async (error: unknown) => {
+        await discard(db, prepared.id);
+        throw error;
+      });
+      wake();
+    },
+    cancelResponse: async (tx, batch) => {
+      await cancelBatch(tx, batch, now());
     },
     sweep: () => sweep(db, now()),
   };
 }
 
-export async function getBatch(reader: Reader, accountId: string, id: string): Promise<Batch> {
-  const batch = await findBatch(reader, accountId, id);
+function requestOf({ input, responseId, body, windowMs }: QueuedCall): NewBatchRequest {
+  const { caller, headers } = input;
+  return {
+    caller,
+    form: "openai",
+    endpoint: "/v1/responses",
+    headers,
+    metadata: null,
+    processing: "auto",
+    inputFileId: null,
+    responseId,
+    windowMs,
+    items: [{ path: "the request", customId: responseId, body }],
+  };
+}
+
+export async function getBatch(reader: Reader, reach: Reach, id: string): Promise<Batch> {
+  const batch = await findBatch(reader, reach, id);
   if (batch !== undefined) return batch;
   throw new Fault("not_found", "no such batch", {
-    message: `This account has no batch ${id.slice(0, 80)}. Batches are deleted 30 days after they were created.`,
+    message: `This key has no batch ${id.slice(0, 80)}. Batches are deleted 30 days after they were created. ${REACH_TEXT}`,
     param: "id",
-    next: [{ method: "GET", url: "/v1/batches", why: "List the batches of this account." }],
+    next: [{ method: "GET", url: "/v1/batches", why: "List the batches that this key reaches." }],
   });
 }
 

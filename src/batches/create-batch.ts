@@ -72,6 +72,8 @@ export interface NewBatchRequest {
   readonly headers: Headers;
   readonly metadata: JsonObject | null;
   readonly inputFileId: string | null;
+  /** Set if the only item completes a background response. What is wrong with it fails the batch. */
+  readonly responseId?: string;
   readonly windowMs: number;
   readonly processing: Processing;
   readonly items: Iterable<SentItem> | AsyncIterable<SentItem>;
@@ -84,6 +86,7 @@ export interface PreparedBatch {
   readonly requests: number;
   readonly bytes: number;
   readonly total: Nano;
+  readonly createdAt: number;
   readonly expiresAt: number;
   /** Null if the gateway runs it. */
   readonly provider: string | null;
@@ -94,7 +97,7 @@ export async function prepareBatch(
   request: NewBatchRequest,
 ): Promise<PreparedBatch> {
   const { db, kek } = deps;
-  const { caller, form, endpoint, metadata, inputFileId } = request;
+  const { caller, form, endpoint, metadata, inputFileId, responseId = null } = request;
   const { accountId, keyId } = caller;
   if (caller.policy?.sessionLimitUsd !== undefined) throw sessionLimitFault();
   readCallLabels(request.headers);
@@ -106,17 +109,29 @@ export async function prepareBatch(
   const dataKey = createDataKey(kek, { id, accountId });
   const expiresAt = createdAt + request.windowMs;
   const headers = keptHeaders(request.headers);
-  const batch = { id, accountId, keyId, form, endpoint, headers, metadata, inputFileId };
+  const batch = {
+    id,
+    accountId,
+    keyId,
+    form,
+    endpoint,
+    headers,
+    metadata,
+    inputFileId,
+    responseId,
+  };
   await db.write((tx) => insertBatch(tx, { ...batch, dataKey, createdAt, expiresAt }), "os_cache");
   const { expandPreset, estimateItem, now } = deps;
   const sealer = openSealer(kek, { id, accountId }, dataKey);
-  const context = { db, expandPreset, estimateItem, now, endpoint, headers, caller, sealer };
+  const isResponse = responseId !== null;
+  const call = { endpoint, headers, caller, isResponse };
+  const context = { db, expandPreset, estimateItem, now, ...call, sealer };
   try {
     const { totals, provider, ...stored } = await storeItems(context, id, request.items, bytesLeft);
     if (stored.requests === 0) throw invalid("requests", "A batch must have at least one request.");
     const runsAt = providerFor(deps, request, provider);
     const total = runsAt === null ? totals.atGateway : totals.inBatch;
-    return { id, caller, expiresAt, ...stored, total, provider: runsAt };
+    return { id, caller, createdAt, expiresAt, ...stored, total, provider: runsAt };
   } catch (error) {
     await discard(db, id);
     throw error;
@@ -143,15 +158,18 @@ async function rejectOverQuota(
 
 /** A provider's batch takes up to this time. */
 const PROVIDER_WINDOW_MS = 24 * HOUR_MS;
+/** Usually it takes a few hours, and OpenAI's caller who lets a response wait for eight asks for the lower price. */
+const RESPONSE_WINDOW_MS = 8 * HOUR_MS;
 
 /** `found`: the provider that can run all of the requests. */
 function providerFor(
   { hasNoBatches }: CreateBatchDeps,
-  { processing, windowMs }: NewBatchRequest,
+  { processing, windowMs, responseId }: NewBatchRequest,
   found: string | undefined,
 ): string | null {
   if (processing === "gateway") return null;
-  const isPossible = found !== undefined && windowMs >= PROVIDER_WINDOW_MS && !hasNoBatches(found);
+  const leastMs = responseId === undefined ? PROVIDER_WINDOW_MS : RESPONSE_WINDOW_MS;
+  const isPossible = found !== undefined && windowMs >= leastMs && !hasNoBatches(found);
   if (isPossible) return found;
   if (processing === "auto") return null;
   throw invalid(
@@ -256,17 +274,19 @@ interface ItemContext extends Pick<
   readonly endpoint: BatchEndpoint;
   readonly headers: Readonly<Record<string, string>>;
   readonly caller: Caller;
+  readonly isResponse: boolean;
   readonly sealer: Sealer;
 }
 
 async function toNewItem(
-  { expandPreset, estimateItem, now: clock, endpoint, headers, caller, sealer }: ItemContext,
+  { expandPreset, estimateItem, now: clock, sealer, ...context }: ItemContext,
   {
     customId,
     text,
     position,
   }: { readonly customId: string; readonly text: string; readonly position: number },
 ): Promise<NewItem> {
+  const { endpoint, headers, caller, isResponse } = context;
   const now = clock();
   const requestId = newId("req", now);
   try {
@@ -278,7 +298,7 @@ async function toNewItem(
     const pending = { status: "pending", httpStatus: null, sealedResult: null } as const;
     return { position, customId, share, inBatch, sealedRequest, ...pending };
   } catch (error) {
-    if (!(error instanceof Fault)) throw error;
+    if (isResponse || !(error instanceof Fault)) throw error;
     const body = itemErrorBody(endpoint, error, requestId);
     return {
       position,
@@ -404,7 +424,7 @@ function tooManyRequests(param: string): Fault {
 
 function tooManyBatches(): Fault {
   return new Fault("rate_limited", "too many unfinished batches", {
-    message: `This account has ${UNFINISHED_MAX} unfinished batches, which is the limit. Wait until one has ended, or cancel one.`,
+    message: `This account has ${UNFINISHED_MAX} unfinished batches, including responses that wait, which is the limit. Wait until one has ended, or cancel one.`,
     retryAfterSeconds: 60,
   });
 }

@@ -1,32 +1,50 @@
-// Ends a batch in one transaction: its counts, what is left of its hold, the files with its results, and its event.
+// Ends a batch in one transaction: its counts, what is left of its hold, the files with its results, and its event. That of a
+// background response ends the response instead, and is deleted.
 
 import { emitEvent } from "../activity/events.ts";
+import type { DerivedKey } from "../base/crypto/encryption.ts";
 import { newId } from "../base/id.ts";
+import { objectIn, parseObject, stringIn } from "../base/json.ts";
 import { usdText } from "../base/money/money.ts";
 import { endBatchHold } from "../ledger/batch-holds.ts";
 import type { Db, Tx } from "../store/db.ts";
+import { openSealer } from "./batch-encryption.ts";
 import { RESULTS_RETENTION_MS } from "./batch-retention.ts";
 import {
   type Batch,
   type BatchOwner,
+  deleteBatch,
   endBatch,
   type ItemCounts,
   releaseBatch,
 } from "./batch-rows.ts";
 import { insertOutputFile } from "./files/file-rows.ts";
 import {
+  type EndedItem,
   endPending,
   ITEM_ROW_BYTES,
   type ItemStatus,
   type ItemSum,
+  readResults,
   sumItems,
 } from "./item-rows.ts";
 
 export type BatchEnd = "completed" | "canceled" | "expired";
 
-interface FinishDeps extends BatchOwner {
+/** The end of a background response that its call has not completed. */
+export interface ResponseEnd {
+  readonly id: string;
+  readonly accountId: string;
+  readonly status: "cancelled" | "failed";
+  /** Why it failed; undefined if no reason is known. */
+  readonly message: string | undefined;
+}
+
+export interface FinishDeps extends BatchOwner {
   readonly db: Db;
+  readonly kek: DerivedKey;
   readonly now: () => number;
+  readonly endResponse: (tx: Tx, end: ResponseEnd) => Promise<void>;
 }
 
 export async function finishBatch(deps: FinishDeps, batch: Batch, end: BatchEnd): Promise<void> {
@@ -49,14 +67,16 @@ async function finish(tx: Tx, deps: FinishDeps, batch: Batch, end: BatchEnd): Pr
       0,
     );
   const [outputBytes, errorBytes] = [bytesOf(true), bytesOf(false)];
-  const hasErrors = counts.errored + counts.canceled + counts.expired > 0;
-  const outputFileId = counts.succeeded > 0 ? newId("file", now) : null;
+  const isResponse = batch.responseId !== null;
+  const hasErrors = !isResponse && counts.errored + counts.canceled + counts.expired > 0;
+  const outputFileId = !isResponse && counts.succeeded > 0 ? newId("file", now) : null;
   const errorFileId = hasErrors ? newId("file", now) : null;
   const ended = { id, process, epoch, status: end, ...counts, cost, outputFileId, errorFileId };
   const bytes = outputBytes + errorBytes + batch.requests * ITEM_ROW_BYTES;
   if (!(await endBatch(tx, { ...ended, bytes }, now)))
     throw new Error(`the batch ${id} is run by another process`);
   await endBatchHold(tx, batch);
+  if (isResponse) return endResponse(tx, deps, batch, end);
   const file = {
     accountId,
     keyId,
@@ -81,6 +101,30 @@ async function finish(tx: Tx, deps: FinishDeps, batch: Batch, end: BatchEnd): Pr
   const data = { batch_id: id, status: end, requests: batch.requests, ...counts };
   const cost_usd = Number(usdText(cost));
   await emitEvent(tx, { type: "batch.ended", accountId, now, data: { ...data, cost_usd } });
+}
+
+const EXPIRED =
+  "The request was not completed before its completion window ended. It cost nothing. Create the response again, with a longer window or without one.";
+
+async function endResponse(tx: Tx, deps: FinishDeps, batch: Batch, end: BatchEnd): Promise<void> {
+  const { id: batchId, accountId, responseId } = batch;
+  if (responseId === null) return;
+  const [item] = await readResults(tx, batchId, { after: -1, limit: 1 });
+  const status = end === "canceled" ? "cancelled" : "failed";
+  const message = item?.status === "expired" ? EXPIRED : errorMessage(deps, batch, item);
+  await deps.endResponse(tx, { id: responseId, accountId, status, message });
+  await deleteBatch(tx, batchId);
+}
+
+function errorMessage(
+  { kek }: FinishDeps,
+  batch: Batch,
+  item: EndedItem | undefined,
+): string | undefined {
+  if (item === undefined || item.sealedResult === null) return undefined;
+  const sealer = openSealer(kek, batch, batch.dataKey);
+  const result = parseObject(sealer.open(`result/${item.position}`, item.sealedResult));
+  return stringIn(objectIn(result?.["error"])?.["message"]);
 }
 
 function toCounts(sums: readonly ItemSum[]): ItemCounts {

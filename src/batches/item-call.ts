@@ -73,11 +73,15 @@ export function itemInput({ endpoint, headers: kept, batchItem, ...call }: ItemC
     forwardedHeaders: readForwardedHeaders(headers, API_TRAITS[api].forwardsHeaders),
     // No caller waits, so none can leave.
     signal: new AbortController().signal,
-    labels: batchItem === undefined ? labels : withBatchLabel(labels, batchItem.holdId),
+    labels: isInBatch(batchItem) ? withBatchLabel(labels, batchItem.holdId) : labels,
     session: undefined,
     idempotent: undefined,
     ...(batchItem === undefined ? {} : { batchItem }),
   };
+}
+
+function isInBatch(item: BatchItem | undefined): item is BatchItem {
+  return item !== undefined && item.response === undefined;
 }
 
 /** The body that the call would have had as an error response. */

@@ -5,6 +5,7 @@ import type { BatchItem } from "../inference/lifecycle/batch-item.ts";
 import { shrinkBatchHold } from "../ledger/batch-holds.ts";
 import type { Db } from "../store/db.ts";
 import type { Sealer } from "./batch-encryption.ts";
+import { responseFields } from "./batch-record.ts";
 import type { Batch } from "./batch-rows.ts";
 import { itemErrorBody } from "./item-call.ts";
 import { endItem, type PendingItem } from "./item-rows.ts";
@@ -17,17 +18,22 @@ export interface OpenBatch {
 }
 
 type OpenBatchItem = Pick<OpenBatch, "sealer"> & {
-  readonly batch: Pick<Batch, "id" | "endpoint" | "provider">;
+  readonly batch: Pick<
+    Batch,
+    "id" | "endpoint" | "provider" | "responseId" | "createdAt" | "expiresAt"
+  >;
 };
 
 export function toBatchItem(
   { batch, sealer }: OpenBatchItem,
   { position, share }: Pick<PendingItem, "position" | "share">,
 ): BatchItem {
+  const { responseId } = batch;
   return {
     holdId: batch.id,
     share,
     hasNoCall: batch.provider !== null,
+    response: responseId === null ? undefined : { id: responseId, fields: responseFields(batch) },
     toSettlement: ({ requestId, status, cost, body, fault }) => {
       if (body === undefined && cost === 0n) return undefined;
       const isResult = body !== undefined && body.length <= RESULT_MAX_LENGTH;
@@ -45,7 +51,9 @@ export function toBatchItem(
         status: isResult ? "succeeded" : "errored",
         httpStatus: isResult ? status : (fault ?? FAILED).status,
         cost,
-        sealedResult: sealer.seal(`result/${position}`, result),
+        // The stored response has it.
+        sealedResult:
+          isResult && responseId !== null ? null : sealer.seal(`result/${position}`, result),
       };
     },
   };

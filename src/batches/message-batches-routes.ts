@@ -3,9 +3,9 @@
 import { z } from "zod";
 import { keyAct } from "../activity/audit.ts";
 import { DAY_MS } from "../base/time.ts";
+import { reachOf } from "../http/reach.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import { MessageBatchRecord, ProcessingField, toMessageBatchRecord } from "./batch-record.ts";
-import { ownKeyOnly } from "./batch-retention.ts";
 import { listBatches } from "./batch-rows.ts";
 import type { BatchRouteDeps } from "./batches.ts";
 import { bodyItems } from "./create-batch.ts";
@@ -154,11 +154,10 @@ function listRoute({ batches, baseUrl }: BatchRouteDeps): Route {
     },
     faults: [],
     run: async ({ caller, query: { limit, after_id: cursor, before_id: after } }) => {
-      const found = await listBatches(batches.db, caller.accountId, {
+      const found = await listBatches(batches.db, reachOf(caller), {
         limit,
         cursor,
         after,
-        keyId: ownKeyOnly(caller),
       });
       const page = found.slice(0, limit);
       const sorted = after === undefined ? page : page.toReversed();
@@ -193,7 +192,7 @@ function deleteRoute({ batches }: BatchRouteDeps): Route {
     },
     faults: ["not_found", "conflict"],
     run: async (tx, { caller, params: { id }, clientIp, now }) => {
-      await batches.remove(tx, keyAct(caller, { clientIp, now }), id);
+      await batches.remove(tx, keyAct(caller, { clientIp, now }), reachOf(caller), id);
       return { status: 200, body: { id, type: "message_batch_deleted" } };
     },
   });

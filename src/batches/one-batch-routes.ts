@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { keyAct } from "../activity/audit.ts";
+import { reachOf } from "../http/reach.ts";
 import { keyRoute, keyWriteRoute, oneResponse, type Route } from "../http/route.ts";
 import type { Batch, BatchForm } from "./batch-rows.ts";
 import { type Batches, getBatch, unfinishedFault } from "./batches.ts";
@@ -49,7 +50,7 @@ function retrieveRoute({ db }: Batches, api: BatchApi): Route {
     faults: ["not_found"],
     run: async ({ caller, params: { id } }) => ({
       status: 200,
-      body: toRecord(await getBatch(db, caller.accountId, id)),
+      body: toRecord(await getBatch(db, reachOf(caller), id)),
     }),
   });
 }
@@ -69,7 +70,8 @@ function cancelRoute(batches: Batches, api: BatchApi): Route {
     responses: oneResponse("The batch, which is being canceled.", schema, cancelingExample),
     faults: ["not_found", "conflict"],
     run: async (tx, { caller, params: { id }, clientIp, now }) => {
-      const batch = await batches.cancel(tx, keyAct(caller, { clientIp, now }), id);
+      const act = keyAct(caller, { clientIp, now });
+      const batch = await batches.cancel(tx, act, reachOf(caller), id);
       return { status: 200, body: toRecord(batch) };
     },
   });
@@ -95,7 +97,7 @@ function resultsRoute({ db, kek }: Batches, api: BatchApi): Route {
     },
     faults: ["not_found", "conflict"],
     run: async ({ caller, params: { id } }) => {
-      const batch = await getBatch(db, caller.accountId, id);
+      const batch = await getBatch(db, reachOf(caller), id);
       if (batch.endedAt === null) throw unfinishedFault(id);
       return resultsResponse(db, kek, { batch, form });
     },

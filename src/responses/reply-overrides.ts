@@ -10,6 +10,8 @@ export interface ReplyOverrides {
   readonly id: string | undefined;
   readonly previousId: string | undefined;
   readonly background: boolean;
+  /** What a queued response says of its batch. */
+  readonly fields: JsonObject | undefined;
   /** Whether a reply of this many characters fits the storage limit. */
   readonly canStore: (length: number) => boolean;
 }
@@ -66,7 +68,7 @@ function applyOverrides(
     ...response,
     ...(overrides.id === undefined ? {} : { id: overrides.id, store: overrides.canStore(length) }),
     ...(overrides.previousId === undefined ? {} : { previous_response_id: overrides.previousId }),
-    ...(overrides.background ? { background: true } : {}),
+    ...(overrides.background ? { background: true, ...overrides.fields } : {}),
   };
 }
 

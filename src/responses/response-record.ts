@@ -18,7 +18,7 @@ export const StoredResponseRecord = z
   .looseObject({
     id: z.string(),
     object: z.literal("response"),
-    status: z.enum(["in_progress", "completed", "incomplete", "failed", "cancelled"]),
+    status: z.enum(["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]),
     output: z.array(z.looseObject({})),
     previous_response_id: z.string().nullable(),
     store: z.boolean(),

@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { invalid, Fault } from "../base/fault.ts";
+import { reachOf } from "../http/reach.ts";
 import { keyRoute, keyWriteRoute, oneResponse, type Route } from "../http/route.ts";
 import { isWebSocketHandshake, SWITCHING_PROTOCOLS } from "../http/web-socket.ts";
 import { compactRoute } from "./compaction/compaction-routes.ts";
@@ -84,7 +85,7 @@ function retrieveRoute(responses: Responses): Route {
     tag: TAG,
     summary: "Get a stored response",
     description:
-      "Responses are stored encrypted, unless created with `store: false`, and are visible only to the account that created them. A background response is `in_progress` until it is `completed`, `incomplete`, `failed` or `cancelled`.",
+      "Responses are stored encrypted, unless created with `store: false`, and are visible only to the account that created them; a key with a restriction reaches only its own. A background response is `queued` or `in_progress` until it is `completed`, `incomplete`, `failed` or `cancelled`.",
     dialect: "openai",
     params,
     // Loose: official clients send further parameters, such as `include`, which change nothing here.
@@ -108,10 +109,10 @@ function retrieveRoute(responses: Responses): Route {
     faults: ["not_found", "rate_limited"],
     run: async ({ caller, params: { id }, query, now }) => {
       if (query.stream === "true")
-        return await responses.stream(caller.accountId, id, query.starting_after ?? -1);
+        return await responses.stream(reachOf(caller), id, query.starting_after ?? -1);
       if (query.starting_after !== undefined)
         throw invalid("starting_after", "`starting_after` requires `stream=true`.");
-      const found = await responses.find(caller.accountId, id, now);
+      const found = await responses.find(reachOf(caller), id, now);
       return {
         status: 200,
         body: toResponseRecord(found),
@@ -142,7 +143,7 @@ function deleteRoute(responses: Responses): Route {
     ),
     faults: ["not_found"],
     run: async (tx, { caller, params: { id }, now }) => {
-      await responses.remove(tx, caller.accountId, id, now);
+      await responses.remove(tx, reachOf(caller), id, now);
       return { status: 200, body: { id, object: "response", deleted: true } };
     },
   });
@@ -183,7 +184,7 @@ function inputItemsRoute(responses: Responses): Route {
     }),
     faults: ["not_found"],
     run: async ({ caller, params: { id }, query, now }) => {
-      const found = await responses.find(caller.accountId, id, now);
+      const found = await responses.find(reachOf(caller), id, now);
       const { limit, order, after } = query;
       return { status: 200, body: toInputItemList(found, { limit, order, after }) };
     },
@@ -211,7 +212,7 @@ function cancelRoute(responses: Responses): Route {
     }),
     faults: ["not_found"],
     run: async ({ caller, params: { id }, now }) => {
-      const found = await responses.cancel(caller.accountId, id, now);
+      const found = await responses.cancel(reachOf(caller), id, now);
       return { status: 200, body: toResponseRecord(found) };
     },
   });

@@ -12,6 +12,7 @@ import {
   type StoreMode,
   strictestStorage,
 } from "../base/response-storage.ts";
+import { type Reach, reachOf, wholeAccount } from "../http/reach.ts";
 import type { CallInput, StatefulCall } from "../inference/lifecycle/call.ts";
 import type { PrepareCall } from "../inference/lifecycle/parse-call.ts";
 import type { ParsedRequest } from "../inference/request/parse-request.ts";
@@ -19,6 +20,13 @@ import type { Db, Tx, Reader } from "../store/db.ts";
 import { type Background, type BackgroundDeps, createBackground } from "./background/background.ts";
 import { isTerminalEvent } from "./background/event-log.ts";
 import { createEventStreams, type EventSource } from "./background/event-streams.ts";
+import {
+  completionWindowMs,
+  endQueued,
+  type QueuedEnd,
+  queueResponse,
+  type ResponseQueue,
+} from "./background/queued-responses.ts";
 import { isStreamed, readLastEvent, readStreamEvents } from "./background/stream-rows.ts";
 import { compact, type CompactDeps } from "./compaction/compact.ts";
 import {
@@ -56,11 +64,13 @@ export interface Responses {
   readonly prepareCall: PrepareCall;
   /** Summarizes a conversation into an encrypted item. */
   readonly compact: (input: CallInput) => Promise<Response>;
-  readonly find: (accountId: string, id: string, now: number) => Promise<StoredResponseView>;
+  readonly find: (reach: Reach, id: string, now: number) => Promise<StoredResponseView>;
   /** The events of a streamed background response after a sequence number. */
-  readonly stream: (accountId: string, id: string, startingAfter: number) => Promise<Response>;
-  readonly remove: (tx: Tx, accountId: string, id: string, now: number) => Promise<void>;
-  readonly cancel: (accountId: string, id: string, now: number) => Promise<StoredResponseView>;
+  readonly stream: (reach: Reach, id: string, startingAfter: number) => Promise<Response>;
+  readonly remove: (tx: Tx, reach: Reach, id: string, now: number) => Promise<void>;
+  /** Ends a queued response whose call has not completed it. */
+  readonly endQueued: (tx: Tx, end: QueuedEnd) => Promise<void>;
+  readonly cancel: (reach: Reach, id: string, now: number) => Promise<StoredResponseView>;
   /** Deletes the oldest responses of accounts that store too much. */
   readonly enforceLimits: () => Promise<void>;
   /** Deletes expired responses. */
@@ -86,10 +96,11 @@ export interface ResponsesDeps {
   readonly storage: ResponseStorage;
   readonly infer: (input: CallInput) => Promise<Response>;
   readonly storeIdempotentReply: BackgroundDeps["storeIdempotentReply"];
+  readonly queue: ResponseQueue;
 }
 
 export function createResponses(deps: ResponsesDeps): Responses {
-  const { db, log, infer, storage, storeIdempotentReply } = deps;
+  const { db, log, infer, storage, storeIdempotentReply, queue } = deps;
   const kek = deriveKek(deps.master);
   const envelopes = createEnvelopes(kek);
   const compactionKey = deriveCompactionKey(deps.master);
@@ -97,15 +108,16 @@ export function createResponses(deps: ResponsesDeps): Responses {
     key: compactionKey,
     infer,
     prepareCall: (request, input) => prepareCall(calls, request, input),
-    readPastItems: ({ caller: { accountId }, now }, previousId) =>
-      readPastItems({ reader: db, kek, accountId, now }, previousId),
+    readPastItems: ({ caller, now }, previousId) =>
+      readPastItems({ reader: db, kek, reach: reachOf(caller), now }, previousId),
   };
   const streams = createEventStreams();
   const background = createBackground({ db, log, streams, infer, storeIdempotentReply });
   const limit = createStorageLimit(db);
-  const calls = { db, kek, envelopes, compactionKey, background, limit, storage };
-  const find: Responses["find"] = async (accountId, id, now) => {
-    const stored = await findResponse(db, accountId, id, now);
+  const queueDeps = { queue, storeIdempotentReply };
+  const calls = { db, kek, envelopes, compactionKey, background, queueDeps, limit, storage };
+  const find: Responses["find"] = async (reach, id, now) => {
+    const stored = await findResponse(db, reach, id, now);
     if (stored === undefined) throw notFound(id);
     const isStopped = stored.status === "cancelled" || stored.status === "failed";
     const usage = isStopped ? await findUsage(db, stored) : undefined;
@@ -116,27 +128,33 @@ export function createResponses(deps: ResponsesDeps): Responses {
     prepareCall: compactDeps.prepareCall,
     compact: (input) => compact(compactDeps, input),
     find,
-    stream: async (accountId, id, startingAfter) => {
-      const { stored } = await find(accountId, id, deps.now());
+    stream: async (reach, id, startingAfter) => {
+      const { stored } = await find(reach, id, deps.now());
+      const { accountId } = stored;
       const events = background.logOf(id);
       if (events !== undefined) return streams.open(accountId, events, startingAfter);
       if (!(await isStreamed(db, id))) throw notStreamed(id);
       const source = storedEvents({ db, kek, stored, now: deps.now });
       return streams.open(accountId, source, startingAfter);
     },
-    remove: async (tx, accountId, id, now) => {
-      const stored = await findResponse(tx, accountId, id, now);
+    remove: async (tx, reach, id, now) => {
+      const { accountId } = reach;
+      const stored = await findResponse(tx, reach, id, now);
       if (stored === undefined || !(await deleteResponse(tx, accountId, id))) throw notFound(id);
+      if (stored.status === "queued") await queue.cancel(tx, { id: stored.holdId, accountId });
     },
-    cancel: async (accountId, id, now) => {
-      const { stored } = await find(accountId, id, now);
+    endQueued: (tx, end) => endQueued(tx, kek, end, deps.now()),
+    cancel: async (reach, id, now) => {
+      const { accountId } = reach;
+      const { stored } = await find(reach, id, now);
       if (!stored.background)
         throw invalid("id", "Only responses created with `background: true` can be canceled.");
-      const stopped = await db.write((tx) =>
-        stopResponse(tx, { id, accountId, status: "cancelled" }),
-      );
+      const stopped = await db.write(async (tx) => {
+        if (stored.status === "queued") await queue.cancel(tx, { id: stored.holdId, accountId });
+        return stopResponse(tx, { id, accountId, status: "cancelled" });
+      });
       background.abort(id);
-      const after = await find(accountId, id, now);
+      const after = await find(reach, id, now);
       if (!stopped && after.stored.status !== "cancelled")
         throw invalid(
           "id",
@@ -175,6 +193,7 @@ interface StatefulCallDeps {
   readonly envelopes: Envelopes;
   readonly compactionKey: DerivedKey;
   readonly background: Background;
+  readonly queueDeps: Parameters<typeof queueResponse>[0];
   readonly storage: ResponseStorage;
   readonly limit: StorageLimit;
 }
@@ -190,19 +209,24 @@ function prepareCall(
   const { json } = request;
   if (!API_TRAITS[request.api].storesReplies || continuesElsewhere(json)) return undefined;
   const { mode, retentionDays } = strictestStorage(deps.storage, input.caller.responseStorage);
-  const shouldStore = isStored(mode, request);
-  rejectCompletionWindow(json);
+  const queued = input.batchItem?.response;
+  // The account's setting may have changed since it was created.
+  const shouldStore = queued !== undefined || isStored(mode, request);
+  const windowMs = completionWindowMs(request);
   const options = {
     request,
     input,
     envelopes: deps.envelopes,
     shouldStore,
     retentionDays,
-    isBackground: shouldStore && json["background"] === true,
+    isBackground: shouldStore && (queued !== undefined || json["background"] === true),
+    queued,
+    windowMs,
     onStored: deps.limit.count,
   };
   const previousId = previousResponseId(json);
-  if (previousId === undefined && !hasReferences(json) && !options.isBackground)
+  const startsHere = options.isBackground && queued === undefined;
+  if (previousId === undefined && !hasReferences(json) && !startsHere)
     return shouldStore
       ? createStoredCall({ ...options, history: undefined, resolvedItems: undefined }).call
       : undefined;
@@ -210,19 +234,37 @@ function prepareCall(
 }
 
 async function prepareWithHistory(
-  { db, kek, compactionKey, background }: StatefulCallDeps,
-  options: Omit<StoredCallOptions, "history" | "resolvedItems">,
+  { db, kek, compactionKey, background, queueDeps }: StatefulCallDeps,
+  options: Omit<StoredCallOptions, "history" | "resolvedItems"> & {
+    readonly windowMs: number | undefined;
+  },
   previousId: string | undefined,
 ): Promise<StatefulResult> {
-  const { request, input, shouldStore, isBackground } = options;
-  const context = { reader: db, kek, accountId: input.caller.accountId, now: input.now };
-  const history = previousId === undefined ? undefined : await readHistory(context, previousId);
-  const opened = openCompactions(compactionKey, context.accountId, request.json["input"]);
-  const resolvedItems =
+  const { request, input, shouldStore, isBackground, queued, windowMs } = options;
+  const reach = reachOf(input.caller);
+  const context = { reader: db, kek, reach, now: input.now };
+  const found = previousId === undefined ? undefined : await readHistory(context, previousId);
+  const history = found && { ...found, items: await checkPast(input, found.items) };
+  const opened = openCompactions(compactionKey, reach.accountId, request.json["input"]);
+  const resolved =
     (await resolveReferences(context, opened ?? request.json["input"])) ?? ownItems(opened);
+  const resolvedItems = resolved && (await checkPast(input, resolved));
   if (!shouldStore && history === undefined && resolvedItems === undefined) return undefined;
   const storedCall = createStoredCall({ ...options, history, resolvedItems });
-  return isBackground ? background.start(storedCall, input) : storedCall.call;
+  if (!isBackground || queued !== undefined) return storedCall.call;
+  return windowMs === undefined
+    ? background.start(storedCall, input)
+    : queueResponse(queueDeps, storedCall, input, windowMs);
+}
+
+async function checkPast(
+  { guardrails }: CallInput,
+  items: readonly PastItem[],
+): Promise<readonly PastItem[]> {
+  const checked = await guardrails?.checkPast?.(items.map(({ item }) => item));
+  return checked === undefined
+    ? items
+    : items.map((past, index) => ({ ...past, item: checked[index] ?? past.item }));
 }
 
 /** Whether the response is stored; throws if the request cannot have what it asks for. */
@@ -239,17 +281,6 @@ function isStored(mode: StoreMode, { json, text }: ParsedRequest): boolean {
   if (store === true) return true;
   // Storing was not asked for, so it does not fail the call.
   return mode === "by_default" && text.length <= INPUT_MAX_BYTES;
-}
-
-/** A background response starts at once. What OpenAI charges for one that may wait is not published. */
-function rejectCompletionWindow(json: JsonObject): void {
-  const { background, background_options: options } = json;
-  const window = isObject(options) ? options["completion_window"] : undefined;
-  if (background !== true || window === undefined || window === null) return;
-  throw invalid(
-    "background_options.completion_window",
-    "`background_options.completion_window` is not supported: background responses start at once. Remove it, or send the request in a batch, POST /v1/batches, whose `completion_window` may be 1h to 24h.",
-  );
 }
 
 // State at the provider is not ours: shared-credentials.ts passes references to it through with the caller's own provider
@@ -292,7 +323,7 @@ function notStreamed(id: string): Fault {
 
 function notFound(id: string): Fault {
   return new Fault("not_found", "no such stored response", {
-    message: `This account has no stored response ${id.slice(0, 80)}. ${RETENTION_TEXT}`,
+    message: `This key has no stored response ${id.slice(0, 80)}. ${RETENTION_TEXT}`,
     param: "id",
     next: NOT_STORED_NEXT_STEPS,
   });
@@ -317,7 +348,7 @@ function storedEvents({ db, kek, stored, now }: StoredEventsOptions): EventSourc
     read: async (from) => {
       const events = await readStreamEvents(db, kek, stored, from);
       if (events.length > 0) return { events, isEnd: false };
-      const current = await findResponse(db, accountId, id, now());
+      const current = await findResponse(db, wholeAccount(accountId), id, now());
       if (current === undefined) return { events: [], isEnd: true };
       if (current.status === "in_progress") return { events: [], isEnd: false };
       const last = parseObject((await readLastEvent(db, kek, stored)) ?? "");

@@ -6,6 +6,7 @@ import { newId } from "../base/id.ts";
 import type { JsonObject } from "../base/json.ts";
 import { lazy } from "../base/lazy.ts";
 import { DAY_MS } from "../base/time.ts";
+import type { BatchItem } from "../inference/lifecycle/batch-item.ts";
 import type { CallInput, StatefulCall, ResponseWrite } from "../inference/lifecycle/call.ts";
 import {
   containersIn,
@@ -36,6 +37,7 @@ import {
   finishResponse,
   insertItems,
   insertResponses,
+  linkUsage,
 } from "./storage/response-rows.ts";
 
 export const INPUT_MAX_BYTES = 16 * 1_048_576;
@@ -52,6 +54,8 @@ export interface StoredCallOptions {
   readonly shouldStore: boolean;
   readonly retentionDays: number;
   readonly isBackground: boolean;
+  /** Set for the call of a queued response: it completes the record that exists. */
+  readonly queued: BatchItem["response"];
   /** Called with the size of each response that is about to be written. */
   readonly onStored: (accountId: string, bytes: number) => void;
 }
@@ -74,9 +78,9 @@ export interface StoredCall {
 }
 
 export function createStoredCall(options: StoredCallOptions): StoredCall {
-  const { request, input, history, resolvedItems, shouldStore, isBackground } = options;
+  const { request, input, history, resolvedItems, shouldStore, isBackground, queued } = options;
   const { accountId } = input.caller;
-  const id = newId("resp", input.now);
+  const id = queued?.id ?? newId("resp", input.now);
   const members = memberEdits(options);
   const expanded = expandRequest(request, {
     historyItems: history?.items.map(({ item }) => item) ?? [],
@@ -99,6 +103,7 @@ export function createStoredCall(options: StoredCallOptions): StoredCall {
     id: shouldStore ? id : undefined,
     previousId: history?.parent.id,
     background: isBackground,
+    fields: queued?.fields,
     canStore: (length) => inputText.length + length <= STORED_MAX_BYTES,
   };
   const sharedCredentialsFault: StatefulCall["sharedCredentialsFault"] = (use) => {
@@ -145,7 +150,7 @@ function recordWriter(
   { input, history, envelopes, retentionDays, isBackground }: StoredCallOptions,
   { id, inputText, originOf: readOrigin }: RecordSource,
 ): Pick<StoredCall, "toRecord" | "encrypt"> {
-  const { accountId } = input.caller;
+  const { accountId, keyId } = input.caller;
   const envelope = lazy(() => envelopes({ id, accountId }));
   const sealedParts = (text: string): Pick<StoredResponse, "record" | "input" | "response"> =>
     // The input of a background response is written before its result.
@@ -162,6 +167,7 @@ function recordWriter(
       return {
         id,
         accountId,
+        keyId,
         previousId: history?.parent.id ?? null,
         status,
         background: isBackground,
@@ -202,12 +208,15 @@ function memberEdits({
   request: { json },
   shouldStore,
   isBackground,
+  queued,
 }: StoredCallOptions): MemberEdits {
   return {
     ...(history === undefined ? {} : { previous_response_id: undefined }),
     ...(shouldStore && json["store"] === true ? { store: undefined } : {}),
     // Streamed, so that its usage is known when it is canceled.
-    ...(isBackground ? { background: undefined, stream: "true" } : {}),
+    ...(isBackground && queued === undefined
+      ? { background: undefined, background_options: undefined, stream: "true" }
+      : {}),
   };
 }
 
@@ -302,6 +311,7 @@ async function writeAll(tx: Tx, writes: readonly ResponseWrite[]): Promise<void>
   const written = [...foreground];
   for (const record of background)
     if (await finishResponse(tx, record.response)) written.push(record);
+    else await linkUsage(tx, record.response);
   await insertItems(
     tx,
     written.flatMap(({ response: { id, accountId }, itemIds }) =>

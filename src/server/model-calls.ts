@@ -29,7 +29,7 @@ import { findPreset } from "../presets/presets.ts";
 import { canAddKey, createKeyCheck } from "../provider-keys/key-check.ts";
 import { createProviderKeys, type ProviderKeys } from "../provider-keys/provider-keys.ts";
 import { signReceipt } from "../receipts/receipt.ts";
-import { createResponses, type Responses } from "../responses/responses.ts";
+import { createResponses, type Responses, type ResponsesDeps } from "../responses/responses.ts";
 import type { Db } from "../store/db.ts";
 import { createTelemetry, type Telemetry } from "../telemetry/telemetry.ts";
 import type { Core } from "./core.ts";
@@ -52,13 +52,14 @@ interface ModelCallContext {
   readonly isSignInDisabled: boolean;
   readonly jobRuns: ReadonlyMap<string, JobRun>;
   readonly limits: LiveLimits["current"];
+  readonly responseQueue: ResponsesDeps["queue"];
 }
 
 export function createModelCalls(
   config: Config,
   options: ServerOptions,
   core: Core,
-  { isSignInDisabled, jobRuns, limits }: ModelCallContext,
+  { isSignInDisabled, jobRuns, limits, responseQueue }: ModelCallContext,
 ): ModelCalls {
   const { log, now, version, timeouts = timeoutsFrom(config.timeouts) } = options;
   const { db, master, ledger, lease, catalog, idempotency, bodyQuota } = core;
@@ -120,6 +121,7 @@ export function createModelCalls(
     storage: config.responseStorage,
     infer: (input) => infer(inference.infer, input),
     storeIdempotentReply: idempotency.finish,
+    queue: responseQueue,
   });
   return { inference, providerKeys, responses, httpClient, metrics, telemetry };
 }

@@ -36,6 +36,7 @@ import type { OperatorContext } from "../operator/page-context.ts";
 import { createKeptForms, type KeptForms } from "../people/kept-form.ts";
 import { createSessions, type Sessions } from "../people/sessions.ts";
 import { createSignIn, type IdentitySettings, type SignIn } from "../people/sign-in.ts";
+import type { ResponsesDeps } from "../responses/responses.ts";
 import { createSinkWorker } from "../sinks/sink-worker.ts";
 import { createSso, type Sso } from "../sso/sso.ts";
 import { createAuditStreamWorker } from "../webhooks/audit-stream-worker.ts";
@@ -100,7 +101,13 @@ export async function createServices(
   const { db, master } = core;
   const controls = await openControls(db, config.limits);
   const jobRuns = new Map<string, JobRun>();
-  const context = { isSignInDisabled, jobRuns, limits: controls.limits.current };
+  // Called while serving, when batches exist.
+  const responseQueue: ResponsesDeps["queue"] = {
+    add: (...call) => batches.queueResponse(...call),
+    cancel: (...batch) => batches.cancelResponse(...batch),
+  };
+  const { current: limits } = controls.limits;
+  const context = { isSignInDisabled, jobRuns, limits, responseQueue };
   const modelCalls = createModelCalls(config, options, core, context);
   const calls = { core, modelCalls, overload };
   const { batches, batchRunner, files } = createBatchServices(config, options, calls);
@@ -330,7 +337,7 @@ interface BatchContext {
 function createBatchServices(
   config: Config,
   { log, now, batchPollMs = SECOND_MS }: ServerOptions,
-  { core: { db, master, epoch }, modelCalls: { inference }, overload }: BatchContext,
+  { core: { db, master, epoch }, modelCalls: { inference, responses }, overload }: BatchContext,
 ): { readonly batches: Batches; readonly batchRunner: BatchRunner; readonly files: Files } {
   const kek = deriveBatchKek(master);
   const { findPreset: find, parse, route, plan, respond, hold } = inference.infer;
@@ -349,6 +356,7 @@ function createBatchServices(
     pollMinMs: batchPollMs,
     onNoBatches: (provider) => withoutBatches.add(provider),
     isBusy: () => overload !== "off" && overload.isBusy(),
+    endResponse: responses.endQueued,
   });
   const batches = createBatches({
     db,

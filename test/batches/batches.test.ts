@@ -5,6 +5,7 @@ import { Fault } from "../../src/base/fault.ts";
 import { findBatch } from "../../src/batches/batch-rows.ts";
 import { endInError } from "../../src/batches/item-ends.ts";
 import { readPending } from "../../src/batches/item-rows.ts";
+import { wholeAccount } from "../../src/http/reach.ts";
 import {
   addPaidCredits,
   errorOf,
@@ -234,7 +235,7 @@ for (const store of STORE_KINDS) {
         const { request_counts: counts } = await readBatch(gateway, owner, created["id"]);
         return Number((counts as Json)["completed"]) === 1;
       });
-      const batch = await findBatch(db, owner.id, String(created["id"]));
+      const batch = await findBatch(db, wholeAccount(owner.id), String(created["id"]));
       const item = (await readPending(db, String(created["id"]), { after: 58, limit: 1 }))[0];
       if (batch === undefined || item === undefined) throw new Error("the batch has no item 59");
       const sealer = { seal: () => new Uint8Array(1), open: () => "" };

@@ -7,6 +7,7 @@ import {
   lastSimulatorRequest,
   usageRecordsOf,
 } from "../inference/support/harness.ts";
+import { withModels } from "../inference/support/models-file.ts";
 import { call } from "../responses/harness.ts";
 import { eventually } from "../support/eventually.ts";
 import { casesOn } from "../support/full.ts";
@@ -24,6 +25,7 @@ import {
   GEMINI,
   GPT,
   hello,
+  HOUR_MS,
   LLAMA,
   MINUTE_MS,
   MISTRAL,
@@ -291,11 +293,54 @@ for (const store of STORE_KINDS) {
       },
     );
 
+    test("charge a result no more than is held for it, whatever the provider reports", async () => {
+      const usage = { prompt_tokens: 5, completion_tokens: 1_000_000, total_tokens: 1_000_005 };
+      const message = { role: "assistant", content: "long" };
+      const choices = [{ index: 0, message, finish_reason: "stop" }];
+      await setBatchFaults(at.gateway, { hold: true, replace_replies: [{ choices, usage }] });
+      const created = await at.start(openaiRequests(1));
+      const held = await at.held();
+      await at.reach(created, "sent");
+      await setBatchFaults(at.gateway, { hold: false, replace_replies: [{ choices, usage }] });
+      const ended = await at.end(created);
+      expect(ended["request_counts"]).toMatchObject({ completed: 1 });
+      expect(Number(ended["cost_usd"]) * 1e9).toBeCloseTo(Number(held), 3);
+      await at.expectPaidOnce(ended, 1);
+    });
+
     test("charge a result once although the provider repeats it", async () => {
       await setBatchFaults(at.gateway, { repeat_results: 2 });
       const ended = await at.end(await at.start(openaiRequests(2)));
       expect(ended["request_counts"]).toEqual({ total: 2, completed: 2, failed: 0 });
       await at.expectPaidOnce(ended, 2);
+    });
+
+    /** Of the batch, in the order of its requests. */
+    const repliesOf = async (batch: Json): Promise<readonly string[]> =>
+      (await at.resultsOf(batch)).map((line) => JSON.stringify(line["response"]));
+
+    test.each([3, 2])(
+      "of Google are matched by their order where %i of them have no key",
+      async (omit) => {
+        await setBatchFaults(at.gateway, { omit_keys: omit });
+        const requests = ["one", "two", "three"].map((text) =>
+          chatRequest(text, text, { model: GEMINI }),
+        );
+        const ended = await at.end(await at.start(requests));
+        expect(ended["request_counts"]).toEqual({ total: 3, completed: 3, failed: 0 });
+        await at.expectPaidOnce(ended, 3);
+        const replies = await repliesOf(ended);
+        expect(
+          replies.map((reply, index) => reply.includes(requests[index]?.custom_id ?? "-")),
+        ).toEqual([true, true, true]);
+      },
+    );
+
+    test("of Google end in an error where results without a key cannot be matched", async () => {
+      await setBatchFaults(at.gateway, { omit_keys: 2, drop_results: 1 });
+      const ended = await at.end(await at.start(requestsTo(GEMINI, 3)));
+      expect(ended["request_counts"]).toEqual({ total: 3, completed: 0, failed: 3 });
+      await at.expectPaidOnce(ended, 0);
     });
 
     test("take no results of another batch", async () => {
@@ -390,3 +435,37 @@ for (const store of STORE_KINDS) {
     });
   });
 }
+
+for (const store of STORE_KINDS)
+  test(`batches at providers have the prices of their creation on ${store}`, async () => {
+    const price = (input: string, output: string): Json => ({
+      tokens: { input, output },
+      service_tiers: { batch: "0.5" },
+    });
+    const dearer = new Date(Date.now() + 2 * HOUR_MS).toISOString();
+    const model = {
+      id: "openai/dated",
+      wires: ["chat"],
+      context_length: 128_000,
+      max_output_tokens: 16_384,
+      pricing: [price("1", "2"), { ...price("10", "20"), from: dearer }],
+    };
+    const at = await openProviderFixture(store, withModels([model]));
+    const before = await at.end(await at.start(requestsTo("openai/dated", 1)));
+    await setBatchFaults(at.gateway, { hold: true });
+    const across = await at.start(requestsTo("openai/dated", 1));
+    await at.reach(across, "sent");
+    at.advance(3 * HOUR_MS);
+    await setBatchFaults(at.gateway, {});
+    const settled = await at.end(across);
+    await at.expectPaidOnce(settled, 1);
+    const after = await at.end(await at.start(requestsTo("openai/dated", 1)));
+    expect([before, settled, after].map(({ processing }) => processing)).toEqual([
+      "provider",
+      "provider",
+      "provider",
+    ]);
+    expect(settled["cost_usd"]).toBe(before["cost_usd"]);
+    expect(Number(after["cost_usd"])).toBeCloseTo(10 * Number(before["cost_usd"]), 12);
+    await at.close();
+  });

@@ -225,7 +225,7 @@ async function fill(db: Db, auditRows: number): Promise<void> {
   await ledger.settle({ ...call, cost: 7n, record });
   await ledger.idle();
   const columns =
-    "id, account_id, status, background, hold_id, bytes, sealed_input, sealed_response, data_key, created_at, expires_at, sealed_record";
+    "id, account_id, key_id, status, background, hold_id, bytes, sealed_input, sealed_response, data_key, created_at, expires_at, sealed_record";
   for (const [responseId, sealed] of [
     ["resp_1", BYTES],
     ["resp_2", new Uint8Array(0)],
@@ -233,7 +233,7 @@ async function fill(db: Db, auditRows: number): Promise<void> {
   ] as const)
     await db.write((tx) =>
       tx.run(
-        `insert into stored_response (${columns}) values (?, 'acct_1', 'completed', 0, 'h', 1, '', '', 'k', 1, 2, ?)`,
+        `insert into stored_response (${columns}) values (?, 'acct_1', 'key_1', 'completed', 0, 'h', 1, '', '', 'k', 1, 2, ?)`,
         [responseId, sealed],
       ),
     );

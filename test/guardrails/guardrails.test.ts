@@ -474,6 +474,39 @@ describeEachStore((store) => {
       expect((await send("GET", `/v1/responses/${id}`)).text).not.toContain(SECRET);
     });
 
+    test("a conversation that is older than a guardrail is checked when it is sent again", async () => {
+      const first = bodyOf("responses", `Remember ${SECRET}`, { store: true });
+      const stored = await (await postCall(gateway, account, "responses", first)).text();
+      const previous = /"(resp_\w+)"/.exec(stored)?.[1];
+      expect(stored).toContain(SECRET);
+      const next = bodyOf("responses", "And now?", { previous_response_id: previous });
+      const reference = bodyOf("responses", "", {
+        input: [
+          { type: "item_reference", id: /"(msg_\w+)"/.exec(stored)?.[1] },
+          { role: "user", content: "And now?" },
+        ],
+      });
+      for (const body of [next, { ...next, background: true }, reference]) {
+        await save("own", { ...MASKING, phases: ["input"] });
+        const reply = await postCall(gateway, account, "responses", body);
+        expect(reply.status).toBe(200);
+        const { id } = (await reply.json()) as Json;
+        await waitUntil(
+          () => send("GET", `/v1/responses/${String(id)}`),
+          ({ json }) => json["status"] === "completed",
+        );
+        const sent = (await lastSimulatorRequest(gateway)).body;
+        expect(sent).toContain("[API_KEY]");
+        expect(sent).not.toContain(SECRET);
+        await save("own", { ...DENYING, phases: ["input"] });
+        const denied = await postCall(gateway, account, "responses", body);
+        expect([denied.status, errorOf((await denied.json()) as Json)["code"]]).toEqual([
+          403,
+          "guardrail_denied",
+        ]);
+      }
+    });
+
     test("a repetition with the same Idempotency-Key returns the masked reply", async () => {
       await save("mask", { ...MASKING, phases: ["output"] });
       const keyed = withHeaders(account, { "idempotency-key": "guardrail-1" });

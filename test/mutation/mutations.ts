@@ -176,6 +176,62 @@ const BATCHES: readonly Mutation[] = [
       ],
     ],
   ),
+  ...of(
+    "src/batches/at-provider/settle-results.ts",
+    ["batches/provider-batches"],
+    [
+      [
+        "a batch at a provider has the prices of its end",
+        "pricedAt: createdAt }",
+        "pricedAt: deps.now() }",
+      ],
+      ["results without a custom id are free", "        unnamed.push(result);\n", ""],
+    ],
+  ),
+  ...of(
+    "src/inference/lifecycle/batch-target.ts",
+    ["batches/provider-batches"],
+    [
+      [
+        "an item of a provider's batch is charged more than its share",
+        "ceiling: { max: share, canShorten: false }",
+        "ceiling: undefined",
+      ],
+    ],
+  ),
+  ...of(
+    "src/inference/lifecycle/reply/collect-whole-reply.ts",
+    ["inference/lifecycle/collected-replies"],
+    [
+      [
+        "a collected whole reply that timed out costs nothing",
+        "failure === TIMED_OUT && collection.meter.outputBytes > 0",
+        "Date.now() < 0",
+      ],
+    ],
+  ),
+  ...of(
+    "src/batches/finish-batch.ts",
+    ["responses/queued-responses"],
+    [
+      [
+        "a queued response whose call failed stays queued",
+        "  await deps.endResponse(tx, { id: responseId, accountId, status, message });\n",
+        "",
+      ],
+    ],
+  ),
+  ...of(
+    "src/responses/responses.ts",
+    ["guardrails/guardrails"],
+    [
+      [
+        "a stored conversation is sent unchecked to the model",
+        "items: await checkPast(input, found.items)",
+        "items: found.items",
+      ],
+    ],
+  ),
 ];
 
 const HOSTILE: readonly Mutation[] = [

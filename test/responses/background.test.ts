@@ -61,20 +61,6 @@ for (const store of STORE_KINDS) {
         ...fields,
       });
 
-    test("refuse a completion window, and name the batches that have one", async () => {
-      const { status, json } = await call(gateway, account, "POST /v1/responses", {
-        body: {
-          model: "sim/echo",
-          input: "Hi",
-          background: true,
-          background_options: { completion_window: "24h" },
-        },
-      });
-      const { param, message } = errorOf(json);
-      expect([status, param]).toEqual([400, "background_options.completion_window"]);
-      expect(String(message)).toContain("POST /v1/batches");
-    });
-
     for (const [wire, model] of casesOn(store, Object.entries(MODELS)))
       test(`are returned in progress and complete (${wire})`, async () => {
         const accepted = await begin("[[sim: latency=1000]] later", { model });

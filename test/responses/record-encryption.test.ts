@@ -2,6 +2,7 @@
 
 import { describe, expect, test } from "bun:test";
 import { secret } from "../../src/base/crypto/secret.ts";
+import { wholeAccount } from "../../src/http/reach.ts";
 import {
   createEnvelopes,
   decryptPart,
@@ -76,6 +77,7 @@ describeEachStore((store, open) => {
     const shared = encryptRecord(createEnvelopes(kek), { ...BINDING, id: "resp_2" });
     const records = [shared, recordOfParts(createEnvelopes(kek))].map((record) => ({
       ...record,
+      keyId: "key_1",
       previousId: null,
       status: "completed" as const,
       background: false,
@@ -91,7 +93,7 @@ describeEachStore((store, open) => {
     const moved = await reencryptRows(db, both, RESPONSE_DATA_KEYS);
     expect(moved).toEqual({ read: 2, moved: 2, unreadable: [] });
     for (const { id } of records) {
-      const stored = await findResponse(db, "acct_1", id, 50);
+      const stored = await findResponse(db, wholeAccount("acct_1"), id, 50);
       if (stored === undefined) throw new Error(`no ${id}`);
       expect(decryptPart(deriveKek(next), stored, "input")).toBe(INPUT);
       expect(() => decryptPart(kek, stored, "input")).toThrow();

@@ -102,7 +102,7 @@ describe.each(othersOf("responses"))("items of Codex at $wire", ({ wire }) => {
 
   test.each([
     ["access_programs", { access_programs: { cyber: "standard" } }],
-    ["background_options", { background_options: { completion_window: "24h" } }],
+    ["background_options", { background_options: { completion_window: "soonest" } }],
   ])("lose %s", async (name, fields) => {
     const { message, dropped } = await send("responses", wire, fields);
     expect([message, dropped]).toEqual([undefined, [name]]);

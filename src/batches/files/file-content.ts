@@ -3,6 +3,7 @@
 import type { DerivedKey } from "../../base/crypto/encryption.ts";
 import { Fault, invalid } from "../../base/fault.ts";
 import { isObject, parseJson } from "../../base/json.ts";
+import { type Reach, REACH_TEXT } from "../../http/reach.ts";
 import { rejectUnboundedJson } from "../../http/request/body.ts";
 import type { Reader } from "../../store/db.ts";
 import { openSealer } from "../batch-encryption.ts";
@@ -15,16 +16,16 @@ const LINES_MAX = 2 * REQUESTS_MAX;
 
 export async function getFile(
   reader: Reader,
-  accountId: string,
+  reach: Reach,
   id: string,
   { now, param = "id" }: { readonly now: number; readonly param?: string },
 ): Promise<StoredFile> {
-  const file = await findFile(reader, accountId, id, now);
+  const file = await findFile(reader, reach, id, now);
   if (file !== undefined) return file;
   throw new Fault("not_found", "no such file", {
-    message: `This account has no file ${id.slice(0, 80)}. Files are deleted when they expire: see \`expires_at\`.`,
+    message: `This key has no file ${id.slice(0, 80)}. Files are deleted when they expire: see \`expires_at\`. ${REACH_TEXT}`,
     param,
-    next: [{ method: "GET", url: "/v1/files", why: "List the files of this account." }],
+    next: [{ method: "GET", url: "/v1/files", why: "List the files that this key reaches." }],
   });
 }
 

@@ -1,6 +1,7 @@
 // Queries of `stored_file` and `stored_file_part`. Lookups filter by account and by expiry.
 
 import { maxId } from "../../base/pagination.ts";
+import { type Reach, withinReach } from "../../http/reach.ts";
 import {
   bytesOrNull,
   enumValue,
@@ -104,13 +105,14 @@ export async function readFilePart(
 
 export async function findFile(
   reader: Reader,
-  accountId: string,
+  reach: Reach,
   id: string,
   now: number,
 ): Promise<StoredFile | undefined> {
+  const { sql, values } = withinReach(reach);
   const row = await reader.get(
-    "select * from stored_file where id = ? and account_id = ? and parts is not null and expires_at > ?",
-    [id, accountId, now],
+    `select * from stored_file where id = ? and ${sql} and parts is not null and expires_at > ?`,
+    [id, ...values, now],
   );
   return row && toStoredFile(row);
 }
@@ -120,26 +122,23 @@ export interface FileFilter {
   readonly after: string | undefined;
   readonly order: "asc" | "desc";
   readonly purpose: FilePurpose | undefined;
-  /** Only the files of this key. */
-  readonly keyId: string | undefined;
 }
 
 /** Up to `limit + 1` files. */
 export async function listFiles(
   reader: Reader,
-  accountId: string,
-  { limit, after, order, purpose, keyId }: FileFilter,
+  reach: Reach,
+  { limit, after, order, purpose }: FileFilter,
   now: number,
 ): Promise<readonly StoredFile[]> {
   const isDescending = order === "desc";
   const position = after ?? (isDescending ? maxId("file") : "");
   const ofPurpose = purpose === undefined ? "" : " and purpose = ?";
-  const ofKey = keyId === undefined ? "" : " and key_id = ?";
-  const wanted = [purpose, keyId].filter((value) => value !== undefined);
+  const { sql, values } = withinReach(reach);
   const rows = await reader.all(
-    `select * from stored_file where account_id = ? and parts is not null and expires_at > ?${ofPurpose}${ofKey}
+    `select * from stored_file where ${sql} and parts is not null and expires_at > ?${ofPurpose}
      and id ${isDescending ? "<" : ">"} ? order by id ${isDescending ? "desc" : "asc"} limit ?`,
-    [accountId, now, ...wanted, position, limit + 1],
+    [...values, now, ...(purpose === undefined ? [] : [purpose]), position, limit + 1],
   );
   return rows.map(toStoredFile);
 }

@@ -2,8 +2,8 @@
 
 import { z } from "zod";
 import { keyAct } from "../../activity/audit.ts";
+import { reachOf } from "../../http/reach.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../../http/route.ts";
-import { ownKeyOnly } from "../batch-retention.ts";
 import { idCursor, idPageFields, idPageLimit, toIdPage } from "../id-page.ts";
 import { getFile } from "./file-content.ts";
 import { FILE_PURPOSES, listFiles, type StoredFile } from "./file-rows.ts";
@@ -137,8 +137,8 @@ function listRoute({ db }: Files): Route {
     faults: [],
     run: async ({ caller, query, now }) => {
       const { limit, after, order, purpose } = query;
-      const filter = { limit, after, order, purpose, keyId: ownKeyOnly(caller) };
-      const found = await listFiles(db, caller.accountId, filter, now);
+      const filter = { limit, after, order, purpose };
+      const found = await listFiles(db, reachOf(caller), filter, now);
       const data = found.slice(0, limit).map(toFileRecord);
       return {
         status: 200,
@@ -161,7 +161,7 @@ function retrieveRoute({ db }: Files): Route {
     faults: ["not_found"],
     run: async ({ caller, params: { id }, now }) => ({
       status: 200,
-      body: toFileRecord(await getFile(db, caller.accountId, id, { now })),
+      body: toFileRecord(await getFile(db, reachOf(caller), id, { now })),
     }),
   });
 }
@@ -183,7 +183,7 @@ function contentRoute(files: Files): Route {
       },
     },
     faults: ["not_found"],
-    run: ({ caller, params: { id }, now }) => files.content(caller.accountId, id, now),
+    run: ({ caller, params: { id }, now }) => files.content(reachOf(caller), id, now),
   });
 }
 
@@ -208,7 +208,7 @@ function deleteRoute(files: Files): Route {
     },
     faults: ["not_found"],
     run: async (tx, { caller, params: { id }, clientIp, now }) => {
-      await files.remove(tx, keyAct(caller, { clientIp, now }), id);
+      await files.remove(tx, keyAct(caller, { clientIp, now }), reachOf(caller), id);
       return { status: 200, body: { id, object: "file", deleted: true } };
     },
   });

@@ -5,6 +5,7 @@ import type { DerivedKey } from "../../base/crypto/encryption.ts";
 import { Fault, invalid } from "../../base/fault.ts";
 import { newId } from "../../base/id.ts";
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from "../../base/time.ts";
+import { type Reach, wholeAccount } from "../../http/reach.ts";
 import { readInTime } from "../../http/request/body.ts";
 import type { Db, Tx } from "../../store/db.ts";
 import { createAccountLimit } from "../account-limit.ts";
@@ -36,8 +37,8 @@ const FILENAME_MAX_LENGTH = 255;
 export interface Files {
   readonly db: Db;
   readonly upload: (act: Act, request: Request) => Promise<StoredFile>;
-  readonly content: (accountId: string, id: string, now: number) => Promise<Response>;
-  readonly remove: (tx: Tx, act: Act, id: string) => Promise<void>;
+  readonly content: (reach: Reach, id: string, now: number) => Promise<Response>;
+  readonly remove: (tx: Tx, act: Act, reach: Reach, id: string) => Promise<void>;
 }
 
 interface FilesDeps {
@@ -50,15 +51,15 @@ export function createFiles({ db, kek }: FilesDeps): Files {
   return {
     db,
     upload: (act, request) => limited(act.accountId, () => upload({ db, kek }, act, request)),
-    content: async (accountId, id, now) => {
-      const file = await getFile(db, accountId, id, { now });
+    content: async (reach, id, now) => {
+      const file = await getFile(db, reach, id, { now });
       if (file.batchId !== null) return outputContent({ db, kek }, file);
       return new Response(toStream(fileParts(db, kek, file)), {
         headers: { "content-type": "application/octet-stream", "cache-control": "no-store" },
       });
     },
-    remove: async (tx, act, id) => {
-      await getFile(tx, act.accountId, id, { now: act.now });
+    remove: async (tx, act, reach, id) => {
+      await getFile(tx, reach, id, { now: act.now });
       await deleteFile(tx, id);
       await recordAuditEntry(tx, { ...act, action: "file.deleted", target: id });
     },
@@ -69,7 +70,7 @@ async function outputContent(
   { db, kek }: FilesDeps,
   { id, accountId, batchId }: StoredFile,
 ): Promise<Response> {
-  const batch = await findBatch(db, accountId, batchId ?? "");
+  const batch = await findBatch(db, wholeAccount(accountId), batchId ?? "");
   if (batch === undefined) throw new Fault("not_found", "the batch of a file was deleted");
   const only = batch.outputFileId === id ? "output" : "errors";
   return resultsResponse(db, kek, { batch, form: "openai", only });

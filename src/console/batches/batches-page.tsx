@@ -13,6 +13,7 @@ import { Card, EmptyState, Tag } from "../../http/pages/components/content.tsx";
 import { RelativeTime } from "../../http/pages/components/local-time.tsx";
 import { OlderLink, Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
+import { wholeAccount } from "../../http/reach.ts";
 import type { Route } from "../../http/route.ts";
 import { Confirm, ConfirmLink, withQuery } from "../confirm.tsx";
 import { consolePage, workspacePath } from "../console-layout.tsx";
@@ -171,8 +172,8 @@ function listRoute(deps: BatchPageDeps): Route {
     }),
     permission: "batches.manage",
     run: async ({ view, account, query: { cursor, cancel, done } }) => {
-      const page = { limit: PER_PAGE, cursor, keyId: undefined };
-      const found = await listBatches(deps.db, account, page);
+      const page = { limit: PER_PAGE, cursor };
+      const found = await listBatches(deps.db, wholeAccount(account), page);
       const batches = found.slice(0, PER_PAGE);
       const next = found.length > PER_PAGE ? (batches.at(-1)?.id ?? null) : null;
       return batchesPage({ ...view, batches, next, cancel, done });
@@ -189,7 +190,7 @@ function resultsRoute(deps: BatchPageDeps): Route {
     permission: "batches.manage",
     run: async ({ account, params: { batch: id } }) => {
       const { db, kek } = deps.batches;
-      const batch = await getBatch(db, account, id);
+      const batch = await getBatch(db, wholeAccount(account), id);
       if (batch.endedAt === null) throw unfinishedFault(id);
       const response = resultsResponse(db, kek, { batch, form: batch.form });
       response.headers.set("content-disposition", `attachment; filename="${batch.id}.jsonl"`);
@@ -209,7 +210,7 @@ function cancelRoute(deps: BatchPageDeps): Route {
     permission: "batches.manage",
     write: async (tx, { act, params: { batch } }) => {
       await authorize(tx, act, "batches.manage");
-      return deps.batches.cancel(tx, act, batch);
+      return deps.batches.cancel(tx, act, wholeAccount(act.accountId), batch);
     },
     done: ({ account }) => donePath(workspacePath(account, "/batches"), "canceled"),
   });

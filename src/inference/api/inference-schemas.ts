@@ -158,6 +158,14 @@ export const ResponsesRequest = z
       description:
         "Run in the background: poll it by its id or, with `stream: true`, read its events. It must be stored.",
     }),
+    background_options: z
+      .looseObject({ completion_window: z.enum(["soonest", "2h", "8h", "24h"]).optional() })
+      .nullable()
+      .optional()
+      .meta({
+        description:
+          "How long a background response may wait. From `8h` on the provider runs it in a batch, at its batch price, if it can; else the gateway does, at low priority and list price.",
+      }),
   })
   .meta({ id: "ModelResponseRequest" });
 

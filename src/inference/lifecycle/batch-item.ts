@@ -1,6 +1,7 @@
 // An item of a batch is a call like any other. The hold of its batch covers it, and its result is written with its charge.
 
 import type { Fault } from "../../base/fault.ts";
+import type { JsonObject } from "../../base/json.ts";
 import type { Nano } from "../../base/money/money.ts";
 
 /** What a call knows of the item that it runs for. */
@@ -11,6 +12,8 @@ export interface BatchItem {
   readonly share: Nano;
   /** Set if its provider ran it, in a batch of its own. */
   readonly hasNoCall?: boolean;
+  /** The background response that its result completes, and what the gateway writes into it. */
+  readonly response?: { readonly id: string; readonly fields: JsonObject } | undefined;
   /** The item's result, to be written with its charge; undefined if the item is run again. */
   readonly toSettlement: (result: ItemResult) => ItemSettlement | undefined;
 }

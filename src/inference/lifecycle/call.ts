@@ -4,6 +4,7 @@ import type { FetchedFiles, McpToolLists } from "@postern/wires";
 import { publicError, type PublicError } from "../../base/error-body.ts";
 import type { Fault } from "../../base/fault.ts";
 import type { Guard, GuardrailCheck } from "../../base/guard.ts";
+import type { JsonObject } from "../../base/json.ts";
 import type { LoggedTexts } from "../../base/logged-texts.ts";
 import type { Nano } from "../../base/money/money.ts";
 import type { IdempotentCall } from "../../http/request/idempotent-call.ts";
@@ -83,6 +84,10 @@ interface CallGuardrails {
   readonly checks: readonly GuardrailCheck[];
   /** Checks the reply. */
   readonly output: Guard | undefined;
+  /** The items of a stored conversation as they may be sent; undefined without guardrails on requests. */
+  readonly checkPast:
+    | ((items: readonly JsonObject[]) => Promise<readonly JsonObject[]>)
+    | undefined;
 }
 
 /** What the caller sees of a fault, with the next steps that its key can take. */

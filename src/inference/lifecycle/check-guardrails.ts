@@ -39,7 +39,8 @@ async function checkGuarded(
     ((body: JsonObject, phase: GuardPhase): Promise<JsonObject> =>
       decideFor(input, { body, phase }, runCall));
   const guards = await openGuards({ accountId, keyId, requestId, api, decide }, checks);
-  const guarded = { ...input, guardrails: { checks, output: guards.output } };
+  const checkPast = guards.input && checkerOf(guards.input);
+  const guarded = { ...input, guardrails: { checks, output: guards.output, checkPast } };
   const json = parseJsonBody(input.text);
   // The request of a background call was checked when the call was created.
   if (guards.input === undefined || input.statefulCall !== undefined || !isObject(json))
@@ -48,6 +49,15 @@ async function checkGuarded(
   // Written anew even if nothing changed: of two members with one name, a provider may read the one that was not checked.
   const { text, received = text } = input;
   return { ...guarded, text: JSON.stringify(json), received, unchecked: text };
+}
+
+/** What is sent again is checked again: a guardrail may be newer than the conversation. */
+function checkerOf(guard: Guard): NonNullable<CallInput["guardrails"]>["checkPast"] {
+  return async (items) => {
+    const conversation = structuredClone(items);
+    await checkJson(guard, { conversation }, "input");
+    return conversation;
+  };
 }
 
 /**

@@ -162,7 +162,7 @@ async function logFailure(log: Log, id: string, work: Promise<void>): Promise<vo
   );
 }
 
-function jsonResponse(body: string): Response {
+export function jsonResponse(body: string): Response {
   return new Response(body, {
     headers: { "content-type": "application/json", "cache-control": "no-store" },
   });
@@ -242,7 +242,7 @@ function addEvents(log: EventLog, events: readonly SseEvent[]): boolean {
   });
 }
 
-const PROVIDER_FAILED_MESSAGE =
+export const PROVIDER_FAILED_MESSAGE =
   "The model's provider failed. Create the response again, or use another model.";
 
 function failedResponseOf(storedCall: StoredCall, failure: JsonObject | undefined): JsonObject {
@@ -287,7 +287,12 @@ const ECHOED_DEFAULTS: JsonObject = {
   truncation: "disabled",
 };
 
-function initialResponseOf({ id, requestJson, createdAt, previousId }: StoredCall): JsonObject {
+export function initialResponseOf({
+  id,
+  requestJson,
+  createdAt,
+  previousId,
+}: StoredCall): JsonObject {
   const echoed = Object.entries(ECHOED_DEFAULTS).map(([name, defaultValue]) => {
     const value = requestJson[name] ?? defaultValue;
     return [

@@ -4,6 +4,7 @@
 import type { DerivedKey } from "../../base/crypto/encryption.ts";
 import { Fault, invalid, type NextStep } from "../../base/fault.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
+import { type Reach, REACH_TEXT } from "../../http/reach.ts";
 import type { Reader } from "../../store/db.ts";
 import {
   itemIds,
@@ -57,16 +58,16 @@ export interface History {
 export interface HistoryContext {
   readonly reader: Reader;
   readonly kek: DerivedKey;
-  readonly accountId: string;
+  readonly reach: Reach;
   readonly now: number;
 }
 
 export async function readHistory(
-  { reader, kek, accountId, now }: HistoryContext,
+  { reader, kek, reach, now }: HistoryContext,
   previousId: string,
 ): Promise<History> {
   const chain = await findChain(reader, {
-    accountId,
+    reach,
     id: previousId,
     now,
     maxLength: CHAIN_MAX_RESPONSES,
@@ -96,8 +97,8 @@ export async function readHistory(
 function previousNotFound(previousId: string, missing: string): Fault {
   const message =
     previousId === missing
-      ? `This account has no stored response ${previousId}.`
-      : `The conversation of ${previousId} continues ${missing}, which was deleted or has expired.`;
+      ? `This key has no stored response ${previousId}.`
+      : `The conversation of ${previousId} continues ${missing}, which was deleted, has expired or is of another key.`;
   return new Fault("not_found", `no stored response ${missing}`, {
     message: `${message} ${RETENTION_TEXT} Send the earlier turns of the conversation in \`input\`.`,
     param: "previous_response_id",
@@ -107,7 +108,8 @@ function previousNotFound(previousId: string, missing: string): Fault {
 }
 
 export const RETENTION_TEXT =
-  "Responses are stored unless created with `store: false`, as long as this gateway and this account allow it (GET /v1/account/response-storage).";
+  "Responses are stored unless created with `store: false`, as long as this gateway and this account allow it (GET /v1/account/response-storage). " +
+  REACH_TEXT;
 
 export const NOT_STORED_NEXT_STEPS: readonly NextStep[] = [
   {
@@ -121,15 +123,15 @@ function rejectUnfinished({ id, status }: StoredResponse): void {
   if (status === "completed" || status === "incomplete") return;
   throw invalid(
     "previous_response_id",
-    status === "in_progress"
-      ? `The response ${id} is still in progress. Poll GET /v1/responses/${id} until its status is \`completed\`.`
+    status === "in_progress" || status === "queued"
+      ? `The response ${id} is still ${status === "queued" ? "queued" : "in progress"}. Poll GET /v1/responses/${id} until its status is \`completed\`.`
       : `The response ${id} ${status === "failed" ? "failed" : "was canceled"} and cannot be continued.`,
   );
 }
 
 /** The input with references replaced by the stored items; undefined if no reference is known. */
 export async function resolveReferences(
-  { reader, kek, accountId, now }: HistoryContext,
+  { reader, kek, reach, now }: HistoryContext,
   input: unknown,
 ): Promise<readonly PastItem[] | undefined> {
   if (!Array.isArray(input) || !input.every(isObject)) return undefined;
@@ -140,7 +142,7 @@ export async function resolveReferences(
       "input",
       `\`input\` can reference at most ${REFERENCES_MAX} stored items. Send the items themselves.`,
     );
-  const owners = await findResponsesByItems(reader, accountId, {
+  const owners = await findResponsesByItems(reader, reach, {
     itemIds: [...wanted],
     responseIds: [...wanted].flatMap((id) => responseIdOf(id) ?? []),
     now,

@@ -99,6 +99,15 @@ export function decryptPart(
   return part === "input" ? text.slice(inputStart, inputEnd) : text.slice(inputEnd);
 }
 
+/** A response that replaces that of a record, with the key of the record. */
+export function encryptResponse(
+  kek: DerivedKey,
+  encrypted: EncryptedResponse,
+  text: string,
+): string {
+  return encrypt(dataKeyOf(kek, encrypted), associatedData(encrypted, "response"), text);
+}
+
 /** The events of one part of a stream, as JSON text. */
 export function decryptEvents(
   kek: DerivedKey,

@@ -3,6 +3,7 @@
 
 import type { JsonObject } from "../../base/json.ts";
 import { toNano, usdText } from "../../base/money/money.ts";
+import { type Reach, withinReach } from "../../http/reach.ts";
 import {
   bytesOrNull,
   enumValue,
@@ -17,6 +18,7 @@ import {
 import type { EncryptedResponse } from "./response-encryption.ts";
 
 export const RESPONSE_STATUSES = [
+  "queued",
   "in_progress",
   "completed",
   "incomplete",
@@ -26,10 +28,11 @@ export const RESPONSE_STATUSES = [
 type ResponseStatus = (typeof RESPONSE_STATUSES)[number];
 
 export interface StoredResponse extends EncryptedResponse {
+  readonly keyId: string;
   readonly previousId: string | null;
   readonly status: ResponseStatus;
   readonly background: boolean;
-  /** The call's hold: while it exists, the call may still complete. */
+  /** The call's hold: while it exists, the call may still complete. That of a queued response is its batch. */
   readonly holdId: string;
   /** Provider, provider account and model that created its reasoning. */
   readonly origin: string | null;
@@ -41,6 +44,7 @@ export interface StoredResponse extends EncryptedResponse {
 const INSERT_COLUMNS = [
   "id:text",
   "account_id:text",
+  "key_id:text",
   "previous_id:text",
   "status:text",
   "background:bigint",
@@ -63,6 +67,7 @@ function toValues(record: StoredResponse): readonly Value[] {
   return [
     record.id,
     record.accountId,
+    record.keyId,
     record.previousId,
     record.status,
     record.background ? 1 : 0,
@@ -81,18 +86,29 @@ function toValues(record: StoredResponse): readonly Value[] {
 /** Stores the result of a background response; false if it was canceled or deleted meanwhile. */
 export async function finishResponse(
   tx: Tx,
-  { id, accountId, status, response, origin, bytes }: StoredResponse,
+  { id, accountId, status, input, response, dataKey, holdId, origin, bytes }: StoredResponse,
 ): Promise<boolean> {
   // 'failed' too: failOrphaned() may have failed a call that was still running.
   const updated = await tx.run(
-    `update stored_response set status = ?, sealed_response = ?, origin = ?, bytes = ?
-     where id = ? and account_id = ? and status in ('in_progress', 'failed')`,
-    [status, response, origin, bytes, id, accountId],
+    `update stored_response set status = ?, sealed_input = ?, sealed_response = ?, data_key = ?, hold_id = ?, origin = ?, bytes = ?
+     where id = ? and account_id = ? and status in ('queued', 'in_progress', 'failed')`,
+    [status, input, response, dataKey, holdId, origin, bytes, id, accountId],
   );
   return updated === 1;
 }
 
-/** Fails or cancels a response in progress; false if it has already ended. */
+/** A canceled response whose call was charged nevertheless has its usage. */
+export async function linkUsage(
+  tx: Tx,
+  { id, accountId, holdId }: Pick<StoredResponse, "id" | "accountId" | "holdId">,
+): Promise<void> {
+  await tx.run(
+    "update stored_response set hold_id = ? where id = ? and account_id = ? and status = 'cancelled'",
+    [holdId, id, accountId],
+  );
+}
+
+/** Fails or cancels a response that is queued or in progress; false if it has already ended. */
 export async function stopResponse(
   tx: Tx,
   { id, accountId, status }: Pick<StoredResponse, "id" | "accountId" | "status">,
@@ -101,7 +117,7 @@ export async function stopResponse(
   const [set, params]: [string, Value[]] =
     response === undefined ? ["", []] : [", sealed_response = ?", [response]];
   const stopped = await tx.run(
-    `update stored_response set status = ?${set} where id = ? and account_id = ? and status = 'in_progress'`,
+    `update stored_response set status = ?${set} where id = ? and account_id = ? and status in ('queued', 'in_progress')`,
     [status, ...params, id, accountId],
   );
   return stopped === 1;
@@ -131,17 +147,18 @@ export async function insertItems(tx: Tx, items: readonly StoredItem[]): Promise
 }
 
 const COLUMNS =
-  "id, account_id, previous_id, status, background, hold_id, origin, bytes, sealed_record, sealed_input, sealed_response, data_key, created_at, expires_at";
+  "id, account_id, key_id, previous_id, status, background, hold_id, origin, bytes, sealed_record, sealed_input, sealed_response, data_key, created_at, expires_at";
 
 export async function findResponse(
   reader: Reader,
-  accountId: string,
+  reach: Reach,
   id: string,
   now: number,
 ): Promise<StoredResponse | undefined> {
+  const { sql, values } = withinReach(reach);
   const row = await reader.get(
-    `select ${COLUMNS} from stored_response where id = ? and account_id = ? and expires_at > ?`,
-    [id, accountId, now],
+    `select ${COLUMNS} from stored_response where id = ? and ${sql} and expires_at > ?`,
+    [id, ...values, now],
   );
   return row && toStoredResponse(row);
 }
@@ -173,7 +190,7 @@ export async function findUsage(
 }
 
 export interface ChainRequest {
-  readonly accountId: string;
+  readonly reach: Reach;
   readonly id: string;
   readonly now: number;
   readonly maxLength: number;
@@ -182,20 +199,22 @@ export interface ChainRequest {
 /** A response and its predecessors, oldest first, up to the first missing one. */
 export async function findChain(
   reader: Reader,
-  { accountId, id, now, maxLength }: ChainRequest,
+  { reach, id, now, maxLength }: ChainRequest,
 ): Promise<readonly StoredResponse[]> {
   const columns = COLUMNS.split(", ")
     .map((column) => `r.${column}`)
     .join(", ");
+  const first = withinReach(reach);
+  const earlier = withinReach(reach, "r.");
   const rows = await reader.all(
     `with recursive chain (id, previous_id, place) as (
-       select id, previous_id, 0 from stored_response where id = ? and account_id = ? and expires_at > ?
+       select id, previous_id, 0 from stored_response where id = ? and ${first.sql} and expires_at > ?
        union all
        select r.id, r.previous_id, chain.place + 1 from chain
        join stored_response r on r.id = chain.previous_id
-       where r.account_id = ? and r.expires_at > ? and chain.place < ?)
+       where ${earlier.sql} and r.expires_at > ? and chain.place < ?)
      select ${columns} from chain join stored_response r on r.id = chain.id order by chain.place desc`,
-    [id, accountId, now, accountId, now, maxLength],
+    [id, ...first.values, now, ...earlier.values, now, maxLength],
   );
   return rows.map(toStoredResponse);
 }
@@ -215,13 +234,14 @@ function placeholders(values: readonly unknown[]): string {
 /** The responses that contain these items; undefined if they are larger than `maxBytes` in total. */
 export async function findResponsesByItems(
   reader: Reader,
-  accountId: string,
+  reach: Reach,
   { itemIds, responseIds, now, maxBytes }: ItemRequest,
 ): Promise<readonly StoredResponse[] | undefined> {
-  const matching = `from stored_response where account_id = ? and expires_at > ? and (id in
+  const { sql, values } = withinReach(reach);
+  const matching = `from stored_response where ${sql} and expires_at > ? and (id in
     (select response_id from stored_item where account_id = ? and id in (${placeholders(itemIds)}))
     ${responseIds.length === 0 ? "" : `or id in (${placeholders(responseIds)})`})`;
-  const params = [accountId, now, accountId, ...itemIds, ...responseIds];
+  const params = [...values, now, reach.accountId, ...itemIds, ...responseIds];
   const sum = await reader.get(
     `select cast(coalesce(sum(bytes), 0) as bigint) as bytes ${matching}`,
     params,
@@ -264,7 +284,7 @@ export async function deleteOldest(
   limit: number,
 ): Promise<StorageUsage> {
   const rows = await tx.all(
-    `select id, bytes from stored_response where account_id = ? and status <> 'in_progress'
+    `select id, bytes from stored_response where account_id = ? and status not in ('queued', 'in_progress')
      order by created_at limit ?`,
     [accountId, limit],
   );
@@ -334,6 +354,7 @@ function toStoredResponse(row: Row): StoredResponse {
   return {
     id: text(row, "id"),
     accountId: text(row, "account_id"),
+    keyId: text(row, "key_id"),
     previousId: textOrNull(row, "previous_id"),
     status: enumValue(row, "status", RESPONSE_STATUSES),
     background: integer(row, "background") === 1,

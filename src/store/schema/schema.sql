@@ -801,10 +801,11 @@ create index prompt_log_by_expiry on prompt_log (expires_at);
 create table stored_response (
   id text primary key,
   account_id text not null,
+  key_id text not null, -- key that created it
   previous_id text, -- response that it continues
-  status text not null, -- `in_progress`, `completed` or another state of the API
+  status text not null, -- `queued`, `in_progress`, `completed` or another state of the API
   background bigint not null, -- 1 for a background response
-  hold_id text not null, -- hold of its call
+  hold_id text not null, -- hold of its call; while it is queued, its batch
   origin text, -- provider, provider account and model of its reasoning
   bytes bigint not null,
   data_key text not null, -- wrapped data key
@@ -859,6 +860,7 @@ create table batch (
   headers text not null, -- headers of its calls, as JSON
   metadata text, -- of the caller, as JSON
   input_file_id text, -- file with its requests; null if they were in the body
+  response_id text, -- background response that its only item completes: it is no batch of the API then
   output_file_id text, -- file with the results, once it has ended
   error_file_id text, -- file with the errors, once it has ended
   data_key text not null, -- wrapped data key
