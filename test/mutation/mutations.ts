@@ -211,6 +211,17 @@ const BATCHES: readonly Mutation[] = [
     ],
   ),
   ...of(
+    "src/http/reach.ts",
+    ["keys/reach-of-keys"],
+    [
+      [
+        "a key with a restriction reaches what other keys have made",
+        'granted?.has("keys:manage") === true ? undefined : keyId',
+        "granted === undefined ? keyId : undefined",
+      ],
+    ],
+  ),
+  ...of(
     "src/batches/finish-batch.ts",
     ["responses/queued-responses"],
     [
@@ -1677,12 +1688,12 @@ const ACCOUNTS: readonly Mutation[] = [
     [
       [
         "an expired predecessor reaches the model",
-        "where r.account_id = ? and r.expires_at > ? and chain.place < ?",
-        "where r.account_id = ? and ? > 0 and chain.place < ?",
+        "where ${earlier.sql} and r.expires_at > ? and chain.place < ?",
+        "where ${earlier.sql} and ? > 0 and chain.place < ?",
       ],
       [
         "a response continues one of another account",
-        "where r.account_id = ? and r.expires_at",
+        "where ${earlier.sql} and r.expires_at",
         "where ? <> '' and r.expires_at",
       ],
     ],

@@ -100,7 +100,7 @@ const CONVERSATIONS: readonly CallEntry<"chat" | "responses" | "messages">[] = [
     id: "createResponse",
     summary: "Create a response",
     description:
-      "OpenAI's Responses API. The gateway stores it and its input, encrypted, unless `store` is `false`; providers store nothing. `previous_response_id` continues a stored response, with any model. `background: true` responds at once with status `in_progress`, or streams events that `GET /v1/responses/{id}` continues.",
+      "OpenAI's Responses API. The gateway stores it and its input, encrypted, unless `store` is `false`; providers store nothing. `background: true` responds at once, or streams events that `GET /v1/responses/{id}` continues.",
     body: ResponsesRequest,
     requestExample: EXAMPLES.responses.request,
     reply: "The response, or its stream.",

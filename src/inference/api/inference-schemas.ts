@@ -149,23 +149,19 @@ export const ResponsesRequest = z
     ...routingFields,
     store: z.boolean().optional().meta({
       description:
-        "`false`: do not store the response and its input. Default: `true`, unless the gateway or the account stores less.",
+        "`false`: do not store it. Default: `true`, unless the gateway or the account stores less.",
     }),
     previous_response_id: z.string().optional().meta({
-      description: "The stored response to continue from. Its `instructions` are not carried over.",
+      description:
+        "The stored response to continue, with any model. Its `instructions` are not carried over.",
     }),
     background: z.boolean().optional().meta({
       description:
-        "Run in the background: poll it by its id or, with `stream: true`, read its events. It must be stored.",
+        "Run in the background: poll it by its id or, with `stream: true`, read its events.",
     }),
-    background_options: z
-      .looseObject({ completion_window: z.enum(["soonest", "2h", "8h", "24h"]).optional() })
-      .nullable()
-      .optional()
-      .meta({
-        description:
-          "How long a background response may wait. From `8h` on the provider runs it in a batch, at its batch price, if it can; else the gateway does, at low priority and list price.",
-      }),
+    background_options: z.looseObject({}).optional().meta({
+      description: "`completion_window`: `soonest`, `2h`, `8h` or `24h`. See `/docs/batches`.",
+    }),
   })
   .meta({ id: "ModelResponseRequest" });
 
