@@ -17,7 +17,7 @@ import {
   setBatchFaults,
   waitForEnd,
 } from "./batch-harness.ts";
-import { BATCH_MODELS, requestsTo } from "./provider-harness.ts";
+import { BATCH_MODELS, GPT, requestsTo } from "./provider-harness.ts";
 
 afterAll(stopAll);
 
@@ -180,18 +180,19 @@ for (const store of STORE_KINDS)
       return state["stalled"] === true;
     };
     const queued = await Promise.all(
-      [...BATCH_MODELS, "sim/echo"].map(async (model) => {
+      [...BATCH_MODELS, GPT].map(async (model, index) => {
+        const isAtGateway = index === BATCH_MODELS.length;
         const account = await registerAccount(running);
         const body = {
           model,
           input: "[[sim: latency=20]] later",
           max_output_tokens: 64,
           background: true,
-          background_options: { completion_window: "24h" },
+          background_options: { completion_window: isAtGateway ? "2h" : "24h" },
         };
         const { json } = await call(running, account, "POST /v1/responses", { body });
         expect(json["postern"]).toMatchObject({
-          processing: model === "sim/echo" ? "gateway" : "provider",
+          processing: isAtGateway ? "gateway" : "provider",
         });
         return { account, id: String(json["id"]) };
       }),
