@@ -155,23 +155,22 @@ export function createResponses(deps: ResponsesDeps): Responses {
       });
       background.abort(id);
       const after = await find(reach, id, now);
-      if (!stopped && after.stored.status !== "cancelled")
-        throw invalid(
-          "id",
-          `The response ${id} has already ended with status \`${after.stored.status}\`.`,
-        );
+      const { status } = after.stored;
+      if (!stopped && status !== "cancelled") throw endedFault(id, status);
       return after;
     },
     enforceLimits: limit.enforce,
     sweep: (now) => sweep(db, now),
-    failOrphaned: async (startedBefore) => {
-      await db.write((tx) => failOrphaned(tx, startedBefore));
-    },
+    failOrphaned: async (before) => void (await db.write((tx) => failOrphaned(tx, before))),
     abortCanceled: background.abortCanceled,
     startDraining: streams.endAll,
     abortAll: background.abortAll,
     whenIdle: background.whenIdle,
   };
+}
+
+function endedFault(id: string, status: StoredResponse["status"]): Fault {
+  return invalid("id", `The response ${id} has already ended with status \`${status}\`.`);
 }
 
 async function sweep(db: Db, now: number): Promise<void> {

@@ -381,9 +381,8 @@ for (const store of STORE_KINDS) {
         input: "Hi",
         max_output_tokens: 64,
         background: true,
-        // This version of the SDK has no type for it.
         background_options: { completion_window: "8h" },
-      };
+      } as const;
       const created = await client.responses.create(params);
       expect(created.status).toBe("queued");
       const ended = await eventually(async () => {
