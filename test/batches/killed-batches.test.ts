@@ -17,7 +17,7 @@ import {
   setBatchFaults,
   waitForEnd,
 } from "./batch-harness.ts";
-import { BATCH_MODELS, requestsTo } from "./provider-harness.ts";
+import { BATCH_MODELS, GPT, requestsTo } from "./provider-harness.ts";
 
 afterAll(stopAll);
 
@@ -151,6 +151,80 @@ for (const store of STORE_KINDS)
       expect(held).toBe(0);
       // A credit is $0.000001, rounded down.
       expect(Math.abs(NEW_CREDITS - Number(credits) - sum / 1_000)).toBeLessThan(1);
+    }
+    const { code, stdout } = await runPostern(["admin", "verify-ledger", "--full"], settings);
+    expect({ code, stdout }).toMatchObject({ code: 0 });
+    await kill();
+    await simulator.stop();
+    folder.remove();
+  });
+
+for (const store of STORE_KINDS)
+  test(`responses that wait in batches survive kills at any request on ${store}`, async () => {
+    const simulator = startSimulator({});
+    const provider = { simulatorUrl: simulator.url };
+    const folder = createTempFolder();
+    const settings = {
+      ...folder.settings,
+      ...providerSettings(simulator.url),
+      ...(store === "postgres" && { DATABASE_URL: await migratedPostgres() }),
+    };
+    const random = createRandom(TEST_SEED);
+    let running = await startPostern(["serve"], settings);
+    const kill = async (): Promise<void> => {
+      process.kill(-Number(running.process.pid), "SIGKILL");
+      await running.exited;
+    };
+    const isStalled = async (): Promise<boolean> => {
+      const state = (await (await fetch(`${simulator.url}/sim/batches`)).json()) as Json;
+      return state["stalled"] === true;
+    };
+    const queued = await Promise.all(
+      [...BATCH_MODELS, GPT].map(async (model, index) => {
+        const isAtGateway = index === BATCH_MODELS.length;
+        const account = await registerAccount(running);
+        const body = {
+          model,
+          input: "[[sim: latency=20]] later",
+          max_output_tokens: 64,
+          background: true,
+          background_options: { completion_window: isAtGateway ? "2h" : "24h" },
+        };
+        const { json } = await call(running, account, "POST /v1/responses", { body });
+        expect(json["postern"]).toMatchObject({
+          processing: isAtGateway ? "gateway" : "provider",
+        });
+        return { account, id: String(json["id"]) };
+      }),
+    );
+    const read = async ({ account, id }: (typeof queued)[number]): Promise<Json> =>
+      (await call(running, account, `GET /v1/responses/${id}`)).json;
+    const areAllEnded = async (): Promise<boolean> =>
+      (await Promise.all(queued.map(read))).every(({ status }) => status !== "queued");
+    for (let count = 0; count < PROVIDER_KILLS[store]; count++) {
+      await setBatchFaults(provider, { stall_at: 1 + random(STALL_AT_MAX) });
+      await eventually(async () => (await isStalled()) || (await areAllEnded()));
+      await kill();
+      running = await startPostern(["serve"], settings);
+    }
+    await setBatchFaults(provider, {});
+    await eventually(areAllEnded);
+    for (const one of queued) {
+      const { status, usage } = await read(one);
+      expect(status).toBe("completed");
+      await eventually(async () => {
+        const { json } = await call(running, one.account, "GET /v1/account");
+        return (json["balance"] as Json)["held_credits"] === 0;
+      });
+      const listed = await call(running, one.account, "GET /v1/usage?limit=100");
+      const costs = (listed.json["data"] as readonly Json[]).map((record) =>
+        nano(record["cost_usd"]),
+      );
+      // What a kill interrupted at the gateway was run again, and left no record.
+      expect(costs).toEqual([nano((usage as Json)["cost"])]);
+      const { json } = await call(running, one.account, "GET /v1/account");
+      const { credits } = json["balance"] as Json;
+      expect(Math.abs(NEW_CREDITS - Number(credits) - (costs[0] ?? 0) / 1_000)).toBeLessThan(1);
     }
     const { code, stdout } = await runPostern(["admin", "verify-ledger", "--full"], settings);
     expect({ code, stdout }).toMatchObject({ code: 0 });
