@@ -200,7 +200,9 @@ export async function runCaller(clients: ClientWorld, caller: number, end: numbe
     const replies = observed.repliesByKey.get(name) ?? new Set();
     observed.repliesByKey.set(name, replies.add(reply.value));
     if (plan.idempotencyKey === undefined || !random.chance(0.3)) continue;
-    const again = await sendUntilDone(clients, name, (gateway) => work(gateway, 1_000));
+    const again = await sendUntilDone(clients, name, (gateway, attempt) =>
+      work(gateway, 1_000 + attempt),
+    );
     if (again.status === "ok") replies.add(again.value);
   }
 }
