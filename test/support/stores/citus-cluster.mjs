@@ -14,6 +14,7 @@ import {
   initializeDatabase,
   POSTGRES_SETTINGS,
   runProgram,
+  waitUntilReady,
 } from "./postgres-programs.mjs";
 import { obeyCommands } from "./server-group.mjs";
 
@@ -42,7 +43,8 @@ const settings = [
   `unix_socket_directories=${folder}`,
 ];
 const [coordinator, ...workers] = ports;
-await obeyCommands({ folder, data, ports, settings: data.map(() => settings) }, () => {
+await obeyCommands({ folder, data, ports, settings: data.map(() => settings) }, async () => {
+  for (const port of ports) await waitUntilReady(port);
   for (const port of ports) runStatement(port, "create extension citus");
   runStatement(coordinator, `select citus_set_coordinator_host('127.0.0.1', ${coordinator})`);
   for (const port of workers)

@@ -5,6 +5,7 @@ import { SQL } from "bun";
 import { distributionStatements } from "../../../src/store/distribution.ts";
 import { migrate } from "../../../src/store/migrate.ts";
 import { openPostgres } from "../../../src/store/postgres.ts";
+import { schemaHash } from "../source/schema-hash.ts";
 
 /** Empty without a cluster. */
 export const CITUS_URL = process.env["POSTERN_TEST_CITUS_URL"] ?? "";
@@ -13,11 +14,47 @@ const SHARDS = 4;
 
 /** The URL of a new database on all nodes of the cluster, with the current schema, distributed. */
 export async function distributedPostgres(clusterUrl = CITUS_URL): Promise<string> {
+  const nodes = await nodesOf(clusterUrl);
+  const template = await findTemplate(clusterUrl, nodes);
   const name = `test_${process.pid}_${crypto.randomUUID().replaceAll("-", "")}`;
-  const [coordinator, ...workers] = await nodesOf(clusterUrl);
+  for (const node of nodes)
+    await run(urlOf(clusterUrl, node), [
+      `create database ${name} template ${template} strategy file_copy`,
+    ]);
+  const [coordinator] = nodes;
   if (coordinator === undefined) throw new Error("the cluster has no coordinator");
-  for (const node of [...workers, coordinator]) {
-    await run(urlOf(clusterUrl, node), [`create database ${name}`]);
+  return urlOf(clusterUrl, coordinator, name);
+}
+
+/** A database that is copied on each node, which takes a small part of the time of distributing its tables. */
+async function findTemplate(clusterUrl: string, nodes: readonly Node[]): Promise<string> {
+  const name = `distributed_${schemaHash()}`;
+  const client = new SQL(clusterUrl, { max: 1 });
+  try {
+    await client.unsafe("select pg_advisory_lock(2)");
+    const existing = await client.unsafe(
+      `select 1 from pg_database where datname = '${name}' and datistemplate`,
+    );
+    if (existing.length > 0) return name;
+    await createTemplate(clusterUrl, nodes, name);
+    return name;
+  } finally {
+    await client.close({ timeout: 0 });
+  }
+}
+
+async function createTemplate(
+  clusterUrl: string,
+  nodes: readonly Node[],
+  name: string,
+): Promise<void> {
+  const [coordinator, ...workers] = nodes;
+  if (coordinator === undefined) throw new Error("the cluster has no coordinator");
+  for (const node of nodes) {
+    await run(urlOf(clusterUrl, node), [
+      `drop database if exists ${name} with (force)`,
+      `create database ${name}`,
+    ]);
     await run(urlOf(clusterUrl, node, name), ["create extension citus"]);
   }
   const url = urlOf(clusterUrl, coordinator, name);
@@ -27,7 +64,12 @@ export async function distributedPostgres(clusterUrl = CITUS_URL): Promise<strin
     `alter database ${name} set citus.shard_count = ${SHARDS}`,
   ]);
   await distribute(url);
-  return url;
+  // A template has no connections, and Citus has one to each database. The coordinator's is marked last.
+  for (const node of [...workers, coordinator])
+    await run(urlOf(clusterUrl, node), [
+      `alter database ${name} with allow_connections false is_template true`,
+      `select pg_terminate_backend(pid, 10000) from pg_stat_activity where datname = '${name}'`,
+    ]);
 }
 
 /** Migrates and distributes the database. */

@@ -75,6 +75,14 @@ export function runProgram(name, programArguments) {
   process.exit(1);
 }
 
+/** A server listens before it accepts statements. Programs of the npm package have no pg_isready. */
+export async function waitUntilReady(port) {
+  const options = { ...identity, env: environment, stdio: "ignore" };
+  const isReady = ["--host=127.0.0.1", `--port=${port}`];
+  while (spawnSync(path.join(home, "bin", "pg_isready"), isReady, options).status !== 0)
+    await new Promise((resolve) => setTimeout(resolve, 50));
+}
+
 /** Creates the data folder of a server. */
 export function initializeDatabase(folder, data) {
   const passwordFile = path.join(folder, "password");

@@ -1,13 +1,12 @@
 // A PostgreSQL server for tests: the test runner's, or one of this process that stops with it.
 
 import { spawn } from "node:child_process";
-import { createHash } from "node:crypto";
 import path from "node:path";
 import { SQL } from "bun";
 import { migrate } from "../../../src/store/migrate.ts";
 import { openPostgres } from "../../../src/store/postgres.ts";
 import { atProcessEnd } from "../process-end.ts";
-import { filesUnder } from "../source/source-files.ts";
+import { schemaHash } from "../source/schema-hash.ts";
 import { CITUS_URL, distributedPostgres, dropDistributed } from "./citus.ts";
 
 const START_TIMEOUT_MS = 30_000;
@@ -124,11 +123,9 @@ async function createDatabase(url: string, from: string): Promise<string> {
   return databaseUrl(url, name);
 }
 
-// Created by the first process, under a lock. The name contains a hash of the schema, because the server may be reused after
-// a schema change.
+// Created by the first process, under a lock.
 async function findTemplate(url: string): Promise<string> {
-  const texts = filesUnder("src/store", /\.(ts|sql)$/).map(({ text }) => text);
-  const name = `migrated_${createHash("sha256").update(texts.join("\n")).digest("hex").slice(0, 16)}`;
+  const name = `migrated_${schemaHash()}`;
   const client = await admin(url);
   await client.unsafe("select pg_advisory_lock(1)");
   try {
