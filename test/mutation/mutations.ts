@@ -194,8 +194,8 @@ const BATCHES: readonly Mutation[] = [
     [
       [
         "an item of a provider's batch is charged more than its share",
-        "ceiling: { max: share, canShorten: false }",
-        "ceiling: undefined",
+        "{ candidate, share: batchItem.share }",
+        "{ candidate, share: batchItem.share * 1000n }",
       ],
     ],
   ),
