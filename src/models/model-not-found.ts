@@ -87,7 +87,7 @@ function shutDownModel(catalog: Catalog, requested: string): ShutDownModel | und
   if (id.length > ECHOED_ID_MAX_LENGTH) return undefined;
   const slash = id.indexOf("/");
   const name = id.slice(slash + 1);
-  const providers = slash > 0 ? [id.slice(0, slash)] : Object.keys(SHUTDOWNS);
+  const providers = slash > 0 ? [id.slice(0, slash)] : [...SHUTDOWNS.keys()];
   for (const provider of providers) {
     const model = modelAt(catalog, provider, name);
     const shutdown =

@@ -54,7 +54,7 @@ describe("a model that is shut down", () => {
 });
 
 test("every successor is offered, and has no day of its own", () => {
-  for (const [provider, rows] of Object.entries(SHUTDOWNS))
+  for (const [provider, rows] of SHUTDOWNS)
     for (const [date, names, successor] of rows) {
       expect([date, new Date(date).toISOString().slice(0, 10)]).toEqual([date, date]);
       if (successor === undefined) continue;
