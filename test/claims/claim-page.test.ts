@@ -279,8 +279,8 @@ describe("deciding", () => {
       const url = "https://otlp.example.net/canary";
       const settings = { type: "otlp", url, headers: [], include_texts: true };
       await tx.run(
-        `insert into sink (account_id, name, created_at, updated_at, kind, settings, status, due_at, tries)
-         values (?, 'canary', 1, 1, 'otlp', ?, 'active', 1, 0)`,
+        `insert into sink (account_id, name, created_at, updated_at, kind, settings, queue, status, due_at, tries)
+         values (?, 'canary', 1, 1, 'otlp', ?, 'q', 'active', 1, 0)`,
         [accountId, JSON.stringify(settings)],
       );
       for (const [provider, status] of [

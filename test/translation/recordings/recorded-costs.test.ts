@@ -310,8 +310,8 @@ test("the stated cost of a server tool is charged over every API, streamed or no
     ...sample,
     provider: "xai",
     endpoint: "openai.responses",
-    request_model: "grok-4-0709",
-    response_models: ["grok-4-0709"],
+    request_model: "grok-4.3",
+    response_models: ["grok-4.3"],
     usage: {
       input_tokens: 900,
       output_tokens: 69,
