@@ -146,9 +146,16 @@ test("a process of its own finds a difference of the store that is in use", asyn
     tx.run("insert into account (id, created_at, created_from) values ('acct_x', 1, 'x')"),
   );
   const settings = { ...process.env, POSTERN_DATA_DIR: store.location.address };
-  const runCommand = commandRunner(PROGRAM, settings);
+  const run = commandRunner(PROGRAM, settings);
+  // Its process has the lowest priority, so on a busy machine it takes long.
+  const printed = Promise.withResolvers<string>();
+  const runCommand = (args: readonly string[]): Promise<string> => {
+    printed.resolve(run(args));
+    return printed.promise;
+  };
   const { verification, runAt, logged } = createHarness(store.db, "gateway", { runCommand });
   await runAt(START);
+  await printed.promise;
   expect(await eventually(() => verification.problem())).toContain("1 difference");
   expect(logged.join()).toContain("acct_x");
   const missing = commandRunner(PROGRAM, { ...settings, POSTERN_PORT: "x" });
