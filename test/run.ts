@@ -132,7 +132,7 @@ const failures: string[] = [];
 const skips: string[] = [];
 const fileTimes: FileResult[] = [];
 const startedAt = performance.now();
-const isFull = process.argv.includes("--full") || process.env["POSTERN_FULL"] === "1";
+const isFull = process.argv.includes("--full") || process.env["POSTERN_TEST_FULL"] === "1";
 const filters = process.argv.slice(2).filter((argument) => argument !== "--full");
 const runningBatches = new Map<string, ChildProcess>();
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => abortRun(signal));
@@ -307,7 +307,7 @@ async function runBatch(batch: Batch, databaseUrl: string | undefined): Promise<
         ...cleanEnvironment(),
         POSTERN_TEST_PROGRAM: program,
         POSTERN_TEST_CPU: "1",
-        POSTERN_FULL: isFull ? "1" : "0",
+        POSTERN_TEST_FULL: isFull ? "1" : "0",
         ...(databaseUrl === undefined ? {} : { POSTERN_TEST_DATABASE_URL: databaseUrl }),
       },
     },

@@ -72,6 +72,8 @@ for (const store of STORE_KINDS)
 const PROVIDER_KILLS = { sqlite: 3, postgres: 1 } as const;
 /** A stalled request is one of so many: those of a batch, from its upload to the deletion of its files, are about seven. */
 const STALL_AT_MAX = 14;
+/** A batch whose process was killed before its submission was sent is searched for at the provider for two minutes. */
+const WITH_LOST_SUBMISSION = { timeoutMs: 180_000 };
 
 for (const store of STORE_KINDS)
   test(`batches at providers survive kills at any request on ${store}`, async () => {
@@ -127,13 +129,17 @@ for (const store of STORE_KINDS)
         if (one !== undefined)
           await call(running, one.account, `POST /v1/batches/${String(one.id)}/cancel`);
       }
-      await eventually(async () => (await isStalled()) || (await areAllEnded()));
+      await eventually(
+        async () => (await isStalled()) || (await areAllEnded()),
+        WITH_LOST_SUBMISSION,
+      );
       await checkHolds();
       await kill();
       running = await startPostern(["serve"], settings);
       await checkHolds();
     }
     await setBatchFaults(provider, {});
+    await eventually(areAllEnded, WITH_LOST_SUBMISSION);
     for (const { account, id, requests } of histories) {
       const ended = await waitForEnd(running, account, id);
       const { request_counts: counts } = ended;
@@ -203,12 +209,15 @@ for (const store of STORE_KINDS)
       (await Promise.all(queued.map(read))).every(({ status }) => status !== "queued");
     for (let count = 0; count < PROVIDER_KILLS[store]; count++) {
       await setBatchFaults(provider, { stall_at: 1 + random(STALL_AT_MAX) });
-      await eventually(async () => (await isStalled()) || (await areAllEnded()));
+      await eventually(
+        async () => (await isStalled()) || (await areAllEnded()),
+        WITH_LOST_SUBMISSION,
+      );
       await kill();
       running = await startPostern(["serve"], settings);
     }
     await setBatchFaults(provider, {});
-    await eventually(areAllEnded);
+    await eventually(areAllEnded, WITH_LOST_SUBMISSION);
     for (const one of queued) {
       const { status, usage } = await read(one);
       expect(status).toBe("completed");

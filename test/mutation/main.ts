@@ -115,7 +115,7 @@ async function runTests(tests: readonly string[]): Promise<TestRun> {
     {
       cwd: copy,
       stdio: ["ignore", "pipe", "pipe"],
-      env: { ...process.env, POSTERN_TEST_DATABASE_URL: postgres.url, POSTERN_FULL: "1" },
+      env: { ...process.env, POSTERN_TEST_DATABASE_URL: postgres.url, POSTERN_TEST_FULL: "1" },
     },
   );
   const output: string[] = [];

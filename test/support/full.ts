@@ -3,7 +3,7 @@
 
 import type { StoreKind } from "./stores/stores.ts";
 
-export const IS_FULL = process.env["POSTERN_FULL"] === "1";
+export const IS_FULL = process.env["POSTERN_TEST_FULL"] === "1";
 
 /** A number of random cases, of which the short form has a quarter. */
 export function runs(count: number): number {
