@@ -59,9 +59,19 @@ export async function findSubmission(deps: ProviderRunDeps, job: Job): Promise<v
     attemptedAt,
     isKnown: (id) => hasRemoteId(deps.db, id),
   });
-  if (typeof found === "object") return save(deps, job, { state: "sent", remoteId: found.id });
-  if (found === "unverified" || deps.now() < attemptedAt + ABSENT_AFTER_MS) return;
+  if (typeof found === "object") {
+    await save(deps, job, { state: "sent", remoteId: found.id });
+    job.at = deps.now() + job.pollMs;
+    return;
+  }
+  if (found === "unverified") return;
+  const absentAt = attemptedAt + ABSENT_AFTER_MS;
+  if (deps.now() < absentAt) {
+    job.at = Math.min(job.at, absentAt);
+    return;
+  }
   await withdraw(deps, job);
+  job.at = deps.now();
 }
 
 /** It is planned again. Without its file, a request that still arrives makes no batch. */
