@@ -171,7 +171,7 @@ const BATCHES: readonly Mutation[] = [
     [
       [
         "a submission whose reply was lost is repeated without a look at the provider",
-        'if (typeof found === "object") return save(deps, job, { state: "sent", remoteId: found.id });',
+        'await save(deps, job, { state: "sent", remoteId: found.id });',
         'await save(deps, job, { state: "planned" });',
       ],
     ],
