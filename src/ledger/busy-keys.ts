@@ -7,7 +7,7 @@ const BUSY_HOLDS = 8;
 const BUSY_WINDOW_MS = 1_000;
 const AMOUNT_MAX = NANO_PER_USD;
 const CALLS_MIN = 8;
-const CALLS_MAX = 256;
+const CALLS_MAX = 1_024;
 
 /** The calls of a key in this process. */
 export interface KeyActivity {

@@ -25,6 +25,9 @@ export interface TakeLeaseRequest {
   readonly expiresAt: number;
 }
 
+/** Fills an open lease up to its target. */
+export type FillLeaseRequest = Omit<TakeLeaseRequest, "perCall" | "expiresAt">;
+
 /** Returns what the open calls of a lease do not need, and closes it. */
 export interface ReturnLeaseRequest {
   readonly id: string;
@@ -95,7 +98,7 @@ export function addGrant(
   lease: OpenHold,
   grant: LeaseGrant,
   { wallet, keySpend }: FoundRows,
-  { target: { rateLimit }, now }: Pick<TakeLeaseRequest, "target" | "now">,
+  { target: { rateLimit }, now }: Pick<FillLeaseRequest, "target" | "now">,
 ): OpenHold {
   wallet.held += grant.amount;
   keySpend.held += grant.amount;

@@ -40,6 +40,8 @@ const IDLE_MS = 1_000;
 const PAUSE_MS = 5_000;
 /** How long an account without leases is not searched again. */
 const RECALL_PAUSE_MS = 100;
+/** A lease whose credits are short is not filled for each hold. */
+const FILL_PAUSE_MS = 50;
 const KEYS_MAX = 10_000;
 
 export interface CreditLeases {
@@ -47,9 +49,9 @@ export interface CreditLeases {
   readonly moment: () => Moment;
   /** Decides a hold; undefined if the ledger must. */
   readonly tryHold: (request: HoldRequest) => HoldOutcome | undefined;
-  /** Counts a hold with a row of its own. */
+  /** Counts a hold with a row of its own. The next ones of a busy key are decided on a lease. */
   readonly addOwnHold: (request: HoldRequest, amount: Nano) => void;
-  /** Its call has ended. A busy key gets a lease for the next ones, in the batch of the settlement. */
+  /** Its call has ended. */
   readonly removeOwnHold: (callId: string) => void;
   /** What a call has of a lease, for its settlement. */
   readonly shareOf: (callId: string) => LeaseShare | undefined;
@@ -130,24 +132,43 @@ function addCall(book: LeaseBook, lease: Lease, request: HoldRequest, share: Nan
   noteHold(lease.activity, { amount: share, at, busyHolds: book.deps.busyHolds });
 }
 
-/** Counts a hold with a row of its own. */
+/** Counts a hold with a row of its own. A busy key gets a lease for the next ones, or a larger one. */
 function addOwnHold(book: LeaseBook, request: HoldRequest, amount: Nano): void {
   if (!isLeasable(request)) return;
   const activity = activityOf(book, request.keyId);
   noteHold(activity, { amount, at: performance.now(), busyHolds: book.deps.busyHolds });
   book.ownHolds.set(request.id, { request, activity });
+  const lease = book.current.get(request.keyId);
+  if (lease === undefined) takeIfBusy(book, request, activity);
+  else if (canDecide(lease, request, moment(book))) fill(book, lease);
 }
 
-/** Its call has ended. A busy key gets a lease for the next ones, in the batch of the settlement. */
+/** Its call has ended. The lease for the next ones is taken in the batch of its settlement, unless there is one. */
 function removeOwnHold(book: LeaseBook, callId: string): void {
   const hold = book.ownHolds.get(callId);
   if (hold === undefined) return;
   const { request, activity } = hold;
   book.ownHolds.delete(callId);
   activity.open -= 1;
+  if (!book.current.has(request.keyId)) takeIfBusy(book, request, activity);
+}
+
+function takeIfBusy(book: LeaseBook, request: HoldRequest, activity: KeyActivity): void {
   const at = performance.now();
-  if (activity.busyUntil <= at || book.current.has(request.keyId)) return;
+  if (activity.busyUntil <= at) return;
   if ((book.pausedUntil.get(request.accountId) ?? 0) <= at) take(book, request, activity);
+}
+
+/** A lease that is too small grows before the first of its calls is settled. */
+function fill(book: LeaseBook, lease: Lease): void {
+  const at = performance.now();
+  if (at - lease.filledAt < FILL_PAUSE_MS) return;
+  lease.filledAt = at;
+  const { id, accountId, keyId } = lease;
+  const target = targetOf(lease, ARRIVALS_MAX - lease.arrivals - lease.requestedArrivals);
+  const request = { id, accountId, keyId, target, now: book.deps.now() };
+  // The hold that was too large is already placed.
+  book.deps.submit({ kind: "fill_lease", request }).catch(() => {});
 }
 
 function take(book: LeaseBook, request: HoldRequest, activity: KeyActivity): void {
@@ -170,6 +191,7 @@ function take(book: LeaseBook, request: HoldRequest, activity: KeyActivity): voi
     openCalls: 0,
     confirmedAt: at,
     usedAt: at.monotonic,
+    filledAt: -Infinity,
     isReturning: false,
   };
   book.leases.set(lease.id, lease);

@@ -29,6 +29,7 @@ export interface Lease {
   openCalls: number;
   confirmedAt: Moment;
   usedAt: number;
+  filledAt: number;
   isReturning: boolean;
 }
 
@@ -49,7 +50,7 @@ export interface Moment {
 
 export type LeaseOperation = Extract<
   LedgerOperation<never>,
-  { kind: "take_lease" | "raise_lease" | "return_lease" }
+  { kind: "take_lease" | "fill_lease" | "raise_lease" | "return_lease" }
 >;
 
 export interface CreditLeaseDeps {

@@ -181,6 +181,26 @@ test("a busy key's holds are decided in memory, and each call is charged once", 
   expect(promo).toBe(1_000_000n - BigInt(records.length) * (AMOUNT / 2n));
 });
 
+test("a busy key gets a lease, and a larger one, before the first of its calls ends", async () => {
+  await openFunded(1_000_000n);
+  const ledger = await startProcess("one");
+  const open: HoldRequest[] = [];
+  let leased = 0;
+  await eventually(async () => {
+    const call = callOf();
+    const outcome = ledger.tryHoldSync(call) ?? (await ledger.hold(call));
+    if (outcome.status !== "held") throw new Error(`${outcome.status} with enough credits`);
+    open.push(call);
+    if (outcome.leaseId !== undefined) leased += 1;
+    return leased >= 40 ? true : undefined;
+  });
+  const own = await db.all("select id from hold where account_id = ? and lease is null", [account]);
+  expect(own).toHaveLength(open.length - leased);
+  const { held } = await getWallet(db, account);
+  expect(held).toBeGreaterThanOrEqual(BigInt(open.length) * AMOUNT);
+  for (const call of open) await settle(ledger, call);
+});
+
 test("a call that is released costs nothing and frees its part of the lease", async () => {
   await openFunded(1_000_000n);
   const ledger = await startProcess("one");

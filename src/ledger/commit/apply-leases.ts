@@ -3,6 +3,7 @@
 import { minNano } from "../../base/money/money.ts";
 import {
   addGrant,
+  type FillLeaseRequest,
   isWorthTaking,
   leaseGrant,
   type LeaseOutcome,
@@ -72,6 +73,33 @@ export function applyTakeLease(
   return { status: "leased" };
 }
 
+export function applyFillLease(
+  request: FillLeaseRequest,
+  rows: LockedRows,
+  writes: RowWrites,
+): LeaseOutcome {
+  const lease = rows.holds.get(request.id);
+  const isFilled = lease !== undefined && fillLease(lease, request, rows, writes);
+  if (!isFilled) writes.leases.set(request.id, writes.leases.get(request.id) ?? 0);
+  return { status: isFilled ? "leased" : "not_leased" };
+}
+
+/** Returns whether the lease is open. */
+function fillLease(
+  lease: OpenHold,
+  { target, now }: Pick<FillLeaseRequest, "target" | "now">,
+  rows: LockedRows,
+  writes: RowWrites,
+): boolean {
+  const found = lease.lease === LEASE_STATE.open ? foundRows(lease, rows) : undefined;
+  if (found === undefined) return false;
+  const grant = leaseGrant(lease, target, found, now);
+  writes.leases.set(lease.id, (writes.leases.get(lease.id) ?? 0) + grant.arrivals);
+  changeLease(addGrant(lease, grant, found, { target, now }), rows, writes);
+  markTouched(writes, lease, { ...found, session: undefined });
+  return true;
+}
+
 export function applyReturnLease(
   request: ReturnLeaseRequest,
   rows: LockedRows,
@@ -128,9 +156,6 @@ export function settleLease(
   if (hold === undefined) return;
   const calls = Math.max((hold.calls ?? 0) - 1, 0);
   const rest = { ...hold, amount: hold.amount - minNano(share, hold.amount), calls };
-  const found = target && hold.lease === LEASE_STATE.open ? foundRows(hold, rows) : undefined;
-  if (target === undefined || found === undefined) return changeLease(rest, rows, writes);
-  const grant = leaseGrant(rest, target, found, now);
-  writes.leases.set(hold.id, (writes.leases.get(hold.id) ?? 0) + grant.arrivals);
-  changeLease(addGrant(rest, grant, found, { target, now }), rows, writes);
+  const isFilled = target !== undefined && fillLease(rest, { target, now }, rows, writes);
+  if (!isFilled) changeLease(rest, rows, writes);
 }

@@ -10,10 +10,11 @@ import {
   readChargedCall,
   sumByHour,
 } from "../call-charges.ts";
-import {
-  type LeaseOutcome,
-  type ReturnLeaseRequest,
-  type TakeLeaseRequest,
+import type {
+  FillLeaseRequest,
+  LeaseOutcome,
+  ReturnLeaseRequest,
+  TakeLeaseRequest,
 } from "../credit-lease-rules.ts";
 import {
   decideHold,
@@ -33,6 +34,7 @@ import { insertHolds, updateHoldAmounts, updateKeySpends, updateWallets } from "
 import { type AccountSession, sessionKey, writeSessions } from "../session-rows.ts";
 import { emitBalanceEvents, emitBudgetEvents, emitKeyAlerts } from "../threshold-events.ts";
 import {
+  applyFillLease,
   applyReturnLease,
   applyTakeLease,
   hasChangedRow,
@@ -55,6 +57,7 @@ export type LedgerOperation<UsageRecord> =
   | { readonly kind: "raise"; readonly request: RaiseRequest }
   | { readonly kind: "settle"; readonly request: SettleRequest<UsageRecord> }
   | { readonly kind: "take_lease"; readonly request: TakeLeaseRequest }
+  | { readonly kind: "fill_lease"; readonly request: FillLeaseRequest }
   /** `amount` is that of the lease, with what a call on it needs. */
   | { readonly kind: "raise_lease"; readonly request: RaiseRequest }
   | { readonly kind: "return_lease"; readonly request: ReturnLeaseRequest };
@@ -115,6 +118,8 @@ function applyOperation<UsageRecord>(
       return applySettle(request, rows, writes);
     case "take_lease":
       return applyTakeLease(request, rows, writes, context);
+    case "fill_lease":
+      return applyFillLease(request, rows, writes);
     case "raise_lease":
       writes.leases.set(request.id, writes.leases.get(request.id) ?? 0);
       return applyRaise(request, rows, writes);

@@ -48,7 +48,14 @@ export interface LockedRows {
 
 /** The part of an operation that names its rows. */
 export interface OperationTarget {
-  readonly kind: "hold" | "raise" | "settle" | "take_lease" | "raise_lease" | "return_lease";
+  readonly kind:
+    | "hold"
+    | "raise"
+    | "settle"
+    | "take_lease"
+    | "fill_lease"
+    | "raise_lease"
+    | "return_lease";
   readonly request: {
     readonly id: string;
     readonly accountId: string;
@@ -172,7 +179,12 @@ function collectKeys(
   return { accountIds, keyIds, ...keys, ...collectLeases(operations), holds };
 }
 
-const LEASE_KINDS: ReadonlySet<string> = new Set(["take_lease", "raise_lease", "return_lease"]);
+const LEASE_KINDS: ReadonlySet<string> = new Set([
+  "take_lease",
+  "fill_lease",
+  "raise_lease",
+  "return_lease",
+]);
 
 function leaseIdOf({ kind, request }: OperationTarget): string | undefined {
   return LEASE_KINDS.has(kind) ? request.id : request.lease?.leaseId;
