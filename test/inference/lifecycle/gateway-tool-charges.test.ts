@@ -116,7 +116,7 @@ interface Setup {
   readonly provider: RawProvider;
   account: TestAccount;
   /** By the request's number in this test, and its body. */
-  turnOf: (number: number, body: string) => ToolTurn;
+  turnOf: (number: number, body: string) => ToolTurn | Promise<ToolTurn>;
   earlier: number;
   page: FetchFile;
 }
@@ -128,9 +128,9 @@ const TEXT_PAGE: FetchFile = async ({ url, onRequest }) => {
 };
 
 async function setUp(store: "sqlite" | "postgres"): Promise<Setup> {
-  const provider = await startRawProvider(({ body, path }) => {
+  const provider = await startRawProvider(async ({ body, path }) => {
     if (path.endsWith("/models")) return { body: '{"object":"list","data":[]}' };
-    const turn = setup.turnOf(provider.requests.length - setup.earlier, body);
+    const turn = await setup.turnOf(provider.requests.length - setup.earlier, body);
     return turnReply(turn, asksForStream(body));
   });
   const gateway = await startGateway({
@@ -208,11 +208,9 @@ describe.each(STORE_KINDS)("tools that the gateway runs, on %s", (store) => {
         { input: 3_000, output: 40 },
       ];
       let heldLast = 0n;
-      setup.turnOf = (number) => {
+      setup.turnOf = async (number) => {
         if (number === 3)
-          void readWallet(setup.gateway.server.db, setup.account.id).then(({ held }) => {
-            heldLast = held;
-          });
+          heldLast = (await readWallet(setup.gateway.server.db, setup.account.id)).held;
         return inOrder(turns)(number);
       };
       expect(await (await send(messagesBody({}, { stream }))).text()).toContain("Done.");

@@ -33,7 +33,7 @@ export interface RawProvider {
 const encoder = new TextEncoder();
 
 export async function startRawProvider(
-  replyTo: (request: RawRequest) => RawReply | undefined,
+  replyTo: (request: RawRequest) => RawReply | Promise<RawReply> | undefined,
 ): Promise<RawProvider> {
   const requests: RawRequest[] = [];
   const sockets = new Set<Socket>();
@@ -49,7 +49,8 @@ export async function startRawProvider(
       pending = Buffer.alloc(0);
       requests.push(request);
       const reply = replyTo(request);
-      if (reply !== undefined) void send(socket, reply);
+      if (reply instanceof Promise) void reply.then((late) => send(socket, late));
+      else if (reply !== undefined) void send(socket, reply);
     });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
