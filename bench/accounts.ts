@@ -82,23 +82,19 @@ try {
 process.exit(0);
 
 async function start(tree: string, kind: Subject["kind"], accounts: number): Promise<Subject> {
-  const data = mkdtempSync(path.join(folder, "data-"));
   const settings = {
     SIM_BASE_URL: provider.url,
-    POSTERN_DATA_DIR: data,
+    POSTERN_DATA_DIR: mkdtempSync(path.join(folder, "data-")),
     POSTERN_LOG_LEVEL: "error",
     POSTERN_OPEN_CALLS_PER_KEY: "0",
     ...(kind === "postgres" && { DATABASE_URL: (await postgres?.createDatabase()) ?? "" }),
   };
   const server = await startServer(["serve"], settings, tree);
-  // The command that grants credit reads the environment of this process.
-  if (settings.DATABASE_URL !== undefined) process.env["DATABASE_URL"] = settings.DATABASE_URL;
   const keys: string[] = [];
-  if (accounts === 1) keys.push(await fundedKey(server.url, data, tree));
+  if (accounts === 1) keys.push(await fundedKey(server.url, settings, tree));
   while (keys.length < accounts)
     keys.push(...(await Promise.all(Array.from({ length: 25 }, () => createKey(server.url)))));
   if (settings.DATABASE_URL !== undefined) await postgres?.analyze(settings.DATABASE_URL);
-  delete process.env["DATABASE_URL"];
   return {
     tree,
     kind,

@@ -79,17 +79,16 @@ async function startSubjects(
   const databaseUrl = await (store === "Citus"
     ? distributedPostgres(cluster.firstLine)
     : postgres.createDatabase());
-  const server = await startServer(["serve"], {
+  const settings = {
     DATABASE_URL: databaseUrl,
     SIM_BASE_URL: provider.url,
     POSTERN_CREDIT_LEASES: leases,
     POSTERN_LOG_LEVEL: "error",
     POSTERN_OPEN_CALLS_PER_KEY: "0",
-  });
-  process.env["DATABASE_URL"] = databaseUrl;
-  const keys = [await fundedKey(server.url, "")];
+  };
+  const server = await startServer(["serve"], settings);
+  const keys = [await fundedKey(server.url, settings)];
   while (keys.length < ACCOUNTS) keys.push(await createKey(server.url));
-  delete process.env["DATABASE_URL"];
   await postgres.analyze(databaseUrl);
   return [1, ACCOUNTS].map((accounts) => ({
     store,

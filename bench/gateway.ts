@@ -45,7 +45,7 @@ const progress = startScriptProgress({
 let rows = 0;
 let interruption: unknown;
 try {
-  const key = await fundedKey(gateway.url, folder);
+  const key = await fundedKey(gateway.url, { POSTERN_DATA_DIR: folder });
   console.log(
     `${cpus().length} cores (${cpus()[0]?.model ?? "unknown"}), Bun ${Bun.version}, ${SECONDS} s a row\n`,
   );

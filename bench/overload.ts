@@ -61,8 +61,8 @@ const gateway = await startServer(["serve"], {
 });
 const isPinned = pinApart([gateway.pid]);
 const [heavyKey, lightKey] = [
-  await fundedKey(gateway.url, folder),
-  await fundedKey(gateway.url, folder),
+  await fundedKey(gateway.url, { POSTERN_DATA_DIR: folder }),
+  await fundedKey(gateway.url, { POSTERN_DATA_DIR: folder }),
 ];
 const closed = (seconds: number, connections = CONNECTIONS) =>
   generateLoad({

@@ -2,14 +2,16 @@
 // JSON call and of a relayed chunk, and what each adds to the latency. The measured process has a core of its own; the
 // provider, a socket server with constant replies, and the load generator have the others. Run it with
 // `node bin/bun.js bench/ratios.ts`. `--before <tree>` also measures the gateway of another source tree, such as a worktree of an
-// earlier commit, in the same rounds. `--peer name,url,pid,model` adds a proxy that is running already, with `--provider-port` as
-// its provider.
+// earlier commit, in the same rounds. `--postgres` also measures it on PostgreSQL, with and without credit leases; the CPU time is then
+// that of both, and the database may use all cores. `--peer name,url,pid,model` adds a proxy that is running already, with
+// `--provider-port` as its provider.
 
 import { mkdtempSync, rmSync } from "node:fs";
 import { cpus, loadavg, tmpdir } from "node:os";
 import path from "node:path";
 import { parseArgs } from "node:util";
 import { startScriptProgress } from "../test/support/script-progress.ts";
+import { cpuOfOwnPostgres, startPostgres } from "./bench-postgres.ts";
 import { serveConstantReplies } from "./constant-provider.ts";
 import { generateLoad, openStreams, type StreamsResult } from "./load-generator.ts";
 import { startBareProxy, startNginx } from "./peers.ts";
@@ -64,25 +66,42 @@ const { values: args } = parseArgs({
     before: { type: "string", multiple: true, default: [] },
     peer: { type: "string", multiple: true, default: [] },
     "provider-port": { type: "string", default: "0" },
+    postgres: { type: "boolean", default: false },
   },
 });
 const folder = mkdtempSync(path.join(tmpdir(), "postern-bench-"));
 const provider = serveConstantReplies(Number(args["provider-port"]));
-const gateways: {
+const postgres = args.postgres ? await startPostgres() : undefined;
+interface Gateway {
+  readonly name: string;
   readonly tree: string;
-  readonly folder: string;
+  readonly settings: Readonly<Record<string, string>>;
   readonly server: ServerProcess;
-}[] = [];
-for (const [index, tree] of [...args.before, process.cwd()].entries()) {
-  const data = path.join(folder, `gateway-${index}`);
-  const env = {
+}
+const gateways: Gateway[] = [];
+const addGateway = async (
+  name: string,
+  tree: string,
+  more: Readonly<Record<string, string>> = {},
+): Promise<void> => {
+  const settings = {
     SIM_BASE_URL: provider.url,
-    POSTERN_DATA_DIR: data,
+    POSTERN_DATA_DIR: path.join(folder, `gateway-${gateways.length}`),
     POSTERN_LOG_LEVEL: "error",
     POSTERN_OPEN_CALLS_PER_KEY: "0",
+    ...more,
   };
-  gateways.push({ tree, folder: data, server: await startServer(["serve"], env, tree) });
-}
+  const server = await startServer(["serve"], settings, tree);
+  gateways.push({ name: `Postern, durable ledger${name}`, tree, settings, server });
+};
+for (const tree of args.before) await addGateway(`, ${path.basename(tree)}`, tree);
+await addGateway("", process.cwd());
+if (postgres !== undefined)
+  for (const leases of ["off", "on"])
+    await addGateway(`, PostgreSQL, leases ${leases}`, process.cwd(), {
+      DATABASE_URL: await postgres.createDatabase(),
+      POSTERN_CREDIT_LEASES: leases,
+    });
 const nginx = await startNginx(provider.url, folder);
 const bareProxy = await startBareProxy(provider.url);
 const servers = [nginx, bareProxy, ...gateways.map(({ server }) => server)].filter(
@@ -123,14 +142,19 @@ try {
   );
 } finally {
   for (const server of servers) await server.stop();
+  postgres?.stop();
   provider.stop();
   rmSync(folder, { recursive: true, force: true });
 }
 process.exit(0);
 
-async function postern({ tree, folder: data, server }: (typeof gateways)[number]): Promise<Peer> {
-  const name = `Postern, durable ledger${tree === process.cwd() ? "" : `, ${path.basename(tree)}`}`;
-  return peerOf(name, server, await fundedKey(server.url, data, tree));
+async function postern({ name, tree, settings, server }: Gateway): Promise<Peer> {
+  const key = await fundedKey(server.url, settings, tree);
+  const { DATABASE_URL: database } = settings;
+  if (database === undefined) return peerOf(name, server, key);
+  await postgres?.analyze(database);
+  const cpuSeconds = (): number => server.cpuSeconds() + cpuOfOwnPostgres();
+  return peerOf(name, { ...server, cpuSeconds }, key);
 }
 
 function peerOf(name: string, { url, cpuSeconds }: ServerProcess, key = "none"): Peer {

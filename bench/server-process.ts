@@ -14,10 +14,10 @@ export interface ServerProcess {
   readonly stop: () => Promise<void>;
 }
 
-/** Creates an account with enough credit for the benchmarks, and returns its API key. */
+/** Creates an account with enough credit for the benchmarks, and returns its API key. `settings` are those of the gateway. */
 export async function fundedKey(
   url: string,
-  folder: string,
+  settings: Readonly<Record<string, string>>,
   tree: string = process.cwd(),
 ): Promise<string> {
   const response = await fetch(`${url}/v1/accounts`, {
@@ -38,7 +38,7 @@ export async function fundedKey(
       "--reason",
       "bench",
     ],
-    { cwd: tree, env: { ...process.env, POSTERN_DATA_DIR: folder } },
+    { cwd: tree, env: { ...process.env, ...settings } },
   );
   if (grant.exitCode !== 0) throw new Error(grant.stderr.toString());
   return account.api_key;

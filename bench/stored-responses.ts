@@ -21,7 +21,9 @@ const gateway = await startServer(["serve"], {
   POSTERN_LOG_LEVEL: "warn",
 });
 try {
-  const headers = { authorization: `Bearer ${await fundedKey(gateway.url, folder)}` };
+  const headers = {
+    authorization: `Bearer ${await fundedKey(gateway.url, { POSTERN_DATA_DIR: folder })}`,
+  };
   console.log("| input characters | connections | store | requests/s | CPU µs/request | p50 ms |");
   console.log("|---|---|---|---|---|---|");
   for (const characters of INPUT_CHARACTERS)

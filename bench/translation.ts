@@ -52,7 +52,7 @@ const gateway = await startServer(["serve"], {
   POSTERN_OPEN_CALLS_PER_KEY: "0",
 });
 try {
-  const key = await fundedKey(gateway.url, folder);
+  const key = await fundedKey(gateway.url, { POSTERN_DATA_DIR: folder });
   console.log(
     `${cpus().length} cores (${cpus()[0]?.model ?? "unknown"}), Bun ${Bun.version}, ${STREAMS} concurrent streams, ${CHUNKS} chunks each, one per ${PACE_MS} ms\n`,
   );

@@ -84,8 +84,7 @@ async function startGateway(workers: number, leases: Gateway["leases"]): Promise
   };
   const server = await startServer(["serve", "--workers", String(workers)], settings);
   await eventuallyRuns(server.pid, workers);
-  process.env["DATABASE_URL"] = databaseUrl;
-  const key = await fundedKey(server.url, "");
+  const key = await fundedKey(server.url, settings);
   return { workers, leases, server, databaseUrl, key, tree: () => cpuOfTree(server.pid) };
 }
 
