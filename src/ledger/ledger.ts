@@ -403,23 +403,20 @@ export async function restoreProcesses(tx: Tx): Promise<void> {
     );
 }
 
-/** Registers a process and returns its epoch, which is one higher at every start under the same name. */
+/** Registers a process and returns its epoch, which is higher at every start under the same name. */
 export async function startEpoch(db: Db, name: string, now: number): Promise<number> {
   for (;;) {
     try {
       return await db.write(async (tx) => {
-        await restoreProcesses(tx);
         const [row] = await tx.lockMany("process", "name", [name]);
-        if (row === undefined) {
-          await tx.run(
-            "insert into process (name, epoch, started_at, seen_at) values (?, 1, ?, ?)",
-            [name, now, now],
-          );
-          return 1;
-        }
-        const epoch = integer(row, "epoch") + 1;
+        // The store may have lost the row, and have holds of an earlier run.
+        const held = (await readHoldOwners(tx)).filter(({ process }) => process === name);
+        const used = held.map(({ epoch }) => epoch);
+        const epoch = Math.max(row === undefined ? 0 : integer(row, "epoch"), ...used) + 1;
         await tx.run(
-          "update process set epoch = ?, started_at = ?, seen_at = ?, stopped_at = null where name = ?",
+          row === undefined
+            ? "insert into process (epoch, started_at, seen_at, name) values (?, ?, ?, ?)"
+            : "update process set epoch = ?, started_at = ?, seen_at = ?, stopped_at = null where name = ?",
           [epoch, now, now, name],
         );
         return epoch;

@@ -498,6 +498,21 @@ describeEachStore(
         expect(await heartbeat(db, "contested", 7, NOW)).toBe(false);
       });
 
+      test("a start whose row is lost meanwhile does not get the epoch of earlier holds", async () => {
+        const id = await account(100n);
+        const lost = await process(db, "lost");
+        await lost.hold(hold(id, "h", 60n));
+        const [epoch] = await Promise.all([
+          startEpoch(db, "lost", NOW),
+          db.write((tx) => tx.run("delete from process where name = 'lost'")),
+        ]);
+        expect(epoch).toBe(2);
+        await sweepHolds(db, NOW);
+        await startEpoch(db, "lost", NOW);
+        await sweepHolds(db, NOW);
+        expect((await getWallet(db, id)).held).toBe(0n);
+      });
+
       test("a clock that steps back does not block a rate-limited key", async () => {
         const id = await account(100n);
         const rateLimit = { intervalMs: 1_000, burst: 3 };
