@@ -1,7 +1,8 @@
 // Benchmarks `postern serve --workers` on one PostgreSQL, with and without credit leases: JSON calls per second, the CPU time of a
 // call in the gateway, in PostgreSQL and in the simulated provider, the first token of streams one after the other, and, in a round
 // of its own, the statements of a commit. All processes share the machine: the provider does the same for each call, so its CPU time
-// tells what more processes than cores cost. Run it with `node bin/bun.js bench/workers.ts [workers …]`.
+// tells what more processes than cores cost. Run it with `node bin/bun.js bench/workers.ts [workers …]`; `4x256` is 4 workers under the
+// load of 256 connections instead of 64.
 
 import { readFileSync } from "node:fs";
 import { cpus } from "node:os";
@@ -12,10 +13,10 @@ import { cpuSecondsOf, fundedKey, type ServerProcess, startServer } from "./serv
 
 const SECONDS = Number(process.env["BENCH_SECONDS"] ?? 5);
 const ROUNDS = 3;
-const CONNECTIONS = Number(process.env["BENCH_CONNECTIONS"] ?? 64);
+const CONNECTIONS = 64;
 /** Of each worker. Until its code is compiled, a call takes more than twice as much CPU time. */
 const WARM_UP_CALLS = 20_000;
-const WORKERS = process.argv.length > 2 ? process.argv.slice(2).map(Number) : [1, 2];
+const SUBJECTS = process.argv.length > 2 ? process.argv.slice(2) : ["1", "2"];
 const STREAMS = 150;
 const REQUEST = {
   model: "sim/tiny",
@@ -39,22 +40,21 @@ await trackStatements("none");
 const simulator = await startServer(["simulate", "--port"], {});
 const rows: Row[] = [];
 const gateways: Gateway[] = [];
-// One after the other: the command that grants credit reads the environment of this process.
-for (const workers of WORKERS)
-  for (const leases of ["off", "on"] as const) gateways.push(await startGateway(workers, leases));
+for (const subject of SUBJECTS)
+  for (const leases of ["off", "on"] as const) gateways.push(await startGateway(subject, leases));
 for (const gateway of gateways) await warmUp(gateway);
 for (let round = 0; round < ROUNDS; round++)
   for (const gateway of gateways) rows.push(await measure(gateway));
 console.log(
-  `${cpus().length} cores, Bun ${Bun.version}, ${CONNECTIONS} connections, medians of ${ROUNDS} rounds of ${SECONDS} s`,
+  `${cpus().length} cores, Bun ${Bun.version}, medians of ${ROUNDS} rounds of ${SECONDS} s`,
 );
 const statements = new Map<Gateway, string>();
 for (const gateway of gateways)
   statements.set(gateway, (await countStatements(gateway)).toFixed(1));
 console.log(
-  "\n| workers | leases | calls/s | p50 ms | p99 ms | gateway µs/call | PostgreSQL µs/call | provider µs/call | calls per commit | statements per commit | first token ms | failures |",
+  "\n| workers | connections | leases | calls/s | p50 ms | p99 ms | gateway µs/call | PostgreSQL µs/call | provider µs/call | calls per commit | statements per commit | first token ms | failures |",
 );
-console.log("|---|---|---|---|---|---|---|---|---|---|---|---|");
+console.log("|---|---|---|---|---|---|---|---|---|---|---|---|---|");
 for (const gateway of gateways)
   printRow(
     gateway,
@@ -67,6 +67,7 @@ process.exit(0);
 
 interface Gateway {
   readonly workers: number;
+  readonly connections: number;
   readonly leases: "on" | "off";
   readonly server: ServerProcess;
   readonly databaseUrl: string;
@@ -74,7 +75,8 @@ interface Gateway {
   readonly tree: () => number;
 }
 
-async function startGateway(workers: number, leases: Gateway["leases"]): Promise<Gateway> {
+async function startGateway(subject: string, leases: Gateway["leases"]): Promise<Gateway> {
+  const [workers = 1, connections = CONNECTIONS] = subject.split("x").map(Number);
   const databaseUrl = await postgres.createDatabase();
   const settings = {
     DATABASE_URL: databaseUrl,
@@ -85,7 +87,8 @@ async function startGateway(workers: number, leases: Gateway["leases"]): Promise
   const server = await startServer(["serve", "--workers", String(workers)], settings);
   await eventuallyRuns(server.pid, workers);
   const key = await fundedKey(server.url, settings);
-  return { workers, leases, server, databaseUrl, key, tree: () => cpuOfTree(server.pid) };
+  const tree = (): number => cpuOfTree(server.pid);
+  return { workers, connections, leases, server, databaseUrl, key, tree };
 }
 
 async function eventuallyRuns(pid: number, workers: number): Promise<void> {
@@ -99,7 +102,8 @@ async function warmUp(gateway: Gateway): Promise<void> {
 }
 
 function load(gateway: Gateway, seconds: number): Promise<LoadResult> {
-  return generateLoad({ ...requestOf(gateway), body: BODY, connections: CONNECTIONS, seconds });
+  const { connections } = gateway;
+  return generateLoad({ ...requestOf(gateway), body: BODY, connections, seconds });
 }
 
 function requestOf({ server, key }: Gateway) {
@@ -173,6 +177,7 @@ function printRow(gateway: Gateway, measured: readonly Row[]): void {
   };
   const columns = [
     String(gateway.workers),
+    String(gateway.connections),
     gateway.leases,
     median((row) => row.load.perSecond, 0),
     median((row) => row.load.p50Ms, 1),
