@@ -37,7 +37,7 @@ export interface Observations {
   readonly served: Map<string, bigint>;
   /** What each call costs of which a part left. */
   readonly costs: Map<string, bigint>;
-  /** Whether the process that served a call was neither killed nor suspended since. */
+  /** Whether the process that served a call was neither killed nor suspended since it settled it. */
   readonly servers: Map<string, () => boolean>;
   /** Calls whose charge may be missing, because the store lost it: their hold or their process is gone too. */
   readonly lostCalls: Set<string>;

@@ -143,7 +143,7 @@ export interface RunningGateway {
   readonly onCollected: (callId: string, cost: bigint, isCut: boolean) => void;
   /** Called when a hold was decided on a lease. */
   readonly onLeased: (call: SimulatedCall) => void;
-  readonly onSettling: () => void;
+  readonly onSettling: (callId: string) => void;
 }
 
 type ServedCall = Pick<SimulatedCall, "id" | "accountId">;
@@ -172,7 +172,12 @@ export interface GatewayModelDeps {
   readonly onServed: (
     gateway: GatewayModel,
     call: ServedCall,
-    served: { readonly cost: bigint; readonly holdId: string },
+    served: {
+      readonly cost: bigint;
+      readonly holdId: string;
+      /** Of the gateway, when the call began to be settled. */
+      readonly interruptions: number;
+    },
   ) => void;
   readonly onCollected: RunningGateway["onCollected"];
   readonly onLeased: (call: SimulatedCall) => void;
@@ -226,10 +231,14 @@ export function startGatewayModel(deps: GatewayModelDeps, name: string): Gateway
         });
       }),
   };
-  const onServed: RunningGateway["onServed"] = (call, cost, holdId) =>
-    deps.onServed(gateway, call, { cost, holdId });
+  const settling = new Map<string, number>();
+  const onServed: RunningGateway["onServed"] = (call, cost, holdId) => {
+    const interruptions = settling.get(call.id) ?? gateway.interruptions;
+    deps.onServed(gateway, call, { cost, holdId, interruptions });
+  };
   const { onCollected, onLeased } = deps;
-  const onSettling = (): void => {
+  const onSettling = (callId: string): void => {
+    settling.set(callId, gateway.interruptions);
     const ms = gateway.freezesAtSettlementMs;
     if (ms === 0) return;
     gateway.freezesAtSettlementMs = 0;
@@ -376,7 +385,7 @@ async function runCall(
       await settleFailed(deps.settle, held, PROVIDER_FAILURE);
       throw PROVIDER_FAILURE.fault;
     }
-    onSettling();
+    onSettling(call.id);
     if (parts > 1 && !call.isWhole) return await endStream(deps.settle, held, "completed");
     if (parts > 1) gateway.onCollected(call.id, whole, false);
     await respond(deps.respond, held, WHOLE_REPLY);
@@ -456,7 +465,7 @@ async function cutCollected(
   const usage = { tokens: {}, fees: {}, statedCostUsd: Number(cost) / NANO_PER_USD };
   const cut = withinHold(call, chargeUsage(call, usage, respondDeps.now()));
   call.cut = cut;
-  onSettling();
+  onSettling(id);
   onCollected(id, cut.cost, true);
   await respond(respondDeps, call, WHOLE_REPLY);
   onServed({ id, accountId: input.caller.accountId }, cut.cost, hold.rowId ?? id);

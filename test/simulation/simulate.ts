@@ -186,10 +186,10 @@ function simulate(seed: number, world: World, engine: StoreEngine): SimulationRe
   const observed = emptyObservations();
   // Its acknowledged payments and claims are lost too, so there are none.
   const isPromoted = world.random.chance(0.2);
-  const onServed: GatewayModelDeps["onServed"] = (gateway, call, { cost, holdId }) => {
+  const onServed: GatewayModelDeps["onServed"] = (gateway, call, served) => {
     const { id: callId, accountId } = call;
+    const { cost, holdId, interruptions } = served;
     observed.costs.set(callId, cost);
-    const { interruptions } = gateway;
     observed.servers.set(callId, () => gateway.interruptions === interruptions);
     if (isPromoted) return;
     const rows = query(
