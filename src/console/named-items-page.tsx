@@ -140,6 +140,7 @@ function itemsPage<T extends { readonly name: string }, B>(
     workspace,
     user,
     page,
+    actions: <a href={docs.href}>{docs.label}</a>,
     main: (
       <>
         <DoneNotice
@@ -155,7 +156,7 @@ function itemsPage<T extends { readonly name: string }, B>(
             Delete {asked}? {notes.delete}
           </ConfirmDelete>
         ) : null}
-        <Card id={page.slice(1)} title={title} aside={<a href={docs.href}>{docs.label}</a>}>
+        <div class="card">
           {items.length === 0 ? (
             <EmptyState title={`No ${noun}s yet`}>
               <p class="muted">{spec.purpose}</p>
@@ -163,7 +164,7 @@ function itemsPage<T extends { readonly name: string }, B>(
           ) : (
             <ItemTable spec={spec} items={items} path={path} canChange={canChange} />
           )}
-        </Card>
+        </div>
         {canChange
           ? spec.forms({
               user,
@@ -197,13 +198,7 @@ function ItemTable<T extends { readonly name: string }, B>({
       isStacked
       columns={[{ name: "Name" }, ...spec.columns, { name: "Actions", isNumber: true }]}
       rows={items.map((item) => [
-        canChange && spec.edit !== undefined ? (
-          <a class="line" href={`${withQuery(path, { edit: item.name })}#save`}>
-            {item.name}
-          </a>
-        ) : (
-          <span class="line">{item.name}</span>
-        ),
+        <ItemName item={item} path={path} kind={canChange ? spec.edit?.(item)["do"] : undefined} />,
         ...spec.cells(item),
         canChange ? (
           <ConfirmLink
@@ -216,6 +211,25 @@ function ItemTable<T extends { readonly name: string }, B>({
         ),
       ])}
     />
+  );
+}
+
+/** `kind` is that of the form that edits the item, if the page has one. */
+function ItemName({
+  item: { name },
+  path,
+  kind,
+}: {
+  readonly item: { readonly name: string };
+  readonly path: string;
+  readonly kind: string | undefined;
+}): Child {
+  return kind === undefined ? (
+    <span class="line">{name}</span>
+  ) : (
+    <a class="line" href={`${withQuery(path, { edit: name })}#${kind}`}>
+      {name}
+    </a>
   );
 }
 

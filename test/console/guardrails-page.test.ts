@@ -37,7 +37,7 @@ describeEachStore((store) => {
       ]);
       expect((await open("", HOOK)).status).toBe(303);
       const page = await open();
-      expect(textOf(page)).toMatch(/no-mail Masks Email addresses Requests/);
+      expect(textOf(page)).toMatch(/no-mail Masks email addresses Requests/);
       expect(textOf(page)).toMatch(/judge Hook at example\.com Requests, Replies/);
       expect(page.text).not.toContain("token=1");
       expect(textOf(await open("?delete=judge"))).toContain("Delete judge?");

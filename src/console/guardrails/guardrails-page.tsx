@@ -5,6 +5,7 @@ import type { Child } from "hono/jsx";
 import { z } from "zod";
 import { invalid } from "../../base/fault.ts";
 import type { GuardPhase } from "../../base/guard.ts";
+import { capitalize } from "../../base/text/format.ts";
 import { GuardrailSettings } from "../../guardrails/guardrail-record.ts";
 import {
   deleteGuardrail,
@@ -14,7 +15,13 @@ import {
   saveGuardrail,
 } from "../../guardrails/guardrails.ts";
 import { ENTITIES, type Entity } from "../../guardrails/patterns.ts";
-import { Field, Option, SelectField, TextField } from "../../http/pages/components/form.tsx";
+import {
+  Field,
+  HiddenFields,
+  Option,
+  SelectField,
+  TextField,
+} from "../../http/pages/components/form.tsx";
 import { RelativeTime } from "../../http/pages/components/local-time.tsx";
 import type { Route } from "../../http/route.ts";
 import { checkedForm } from "../checked-form.ts";
@@ -35,11 +42,11 @@ export interface GuardrailPageDeps extends ConsoleReadDeps {
 
 const ENTITY_NAMES: Readonly<Record<Entity, string>> = {
   api_key: "API keys",
-  private_key: "Private keys",
+  private_key: "private keys",
   jwt: "JSON Web Tokens",
-  email: "Email addresses",
-  phone: "Phone numbers",
-  credit_card: "Card numbers",
+  email: "email addresses",
+  phone: "phone numbers",
+  credit_card: "card numbers",
   iban: "IBANs",
   us_ssn: "US social security numbers",
   ip_address: "IPv4 addresses",
@@ -73,6 +80,9 @@ const GuardrailForm = z.discriminatedUnion("do", [
     do: z.literal("topics"),
     ...Common,
     topics: z.string().max(3_000),
+    /** Set with the API, and kept by the form. */
+    model: z.string().max(200).default(""),
+    threshold: z.string().max(20).default(""),
     on_failure: z.enum(["deny", "allow"]),
   }),
 ]);
@@ -114,6 +124,7 @@ export function guardrailPageRoutes(deps: GuardrailPageDeps): readonly Route[] {
       api_key: "on",
     },
     list: listGuardrails,
+    edit: valuesOf,
     save: (tx, act, name, form) => {
       const settings = checkedForm(GuardrailSettings, settingsOf(form));
       const { isDevelopment: allowLoopback, decisionModels } = deps;
@@ -125,6 +136,34 @@ export function guardrailPageRoutes(deps: GuardrailPageDeps): readonly Route[] {
   });
 }
 
+function valuesOf({ name, settings }: Guardrail): FormValues {
+  const common = {
+    do: settings.type,
+    name,
+    ...Object.fromEntries(settings.phases.map((phase) => [phase, "on"])),
+  };
+  switch (settings.type) {
+    case "patterns": {
+      const entities = Object.fromEntries(settings.entities.map((entity) => [entity, "on"]));
+      return { ...common, ...entities, action: settings.action };
+    }
+    case "hook": {
+      const { url, on_failure, timeout_ms } = settings;
+      return { ...common, url, on_failure, timeout_ms: String(timeout_ms) };
+    }
+    case "topics": {
+      const { topics, model, threshold, on_failure } = settings;
+      return {
+        ...common,
+        topics: topics.join("\n"),
+        model,
+        threshold: String(threshold),
+        on_failure,
+      };
+    }
+  }
+}
+
 function settingsOf(form: GuardrailForm): Partial<Settings> {
   const phases: readonly GuardPhase[] = (["input", "output"] as const).filter(
     (phase) => form[phase] === "on",
@@ -132,8 +171,15 @@ function settingsOf(form: GuardrailForm): Partial<Settings> {
   if (phases.length === 0) throw invalid("phases", "Choose requests, replies or both.");
   if (form.do === "topics") {
     const topics = form.topics.split("\n").map((topic) => topic.trim());
-    const { on_failure } = form;
-    return { type: "topics", phases, topics: topics.filter((topic) => topic !== ""), on_failure };
+    const { on_failure, model, threshold } = form;
+    return {
+      type: "topics",
+      phases,
+      topics: topics.filter((topic) => topic !== ""),
+      on_failure,
+      ...(model !== "" && { model }),
+      ...(threshold !== "" && { threshold: Number(threshold) }),
+    };
   }
   if (form.do === "hook") {
     const { url, on_failure } = form;
@@ -154,18 +200,18 @@ function checksText(settings: Guardrail["settings"]): string {
   return `${verb} ${settings.entities.map((entity) => ENTITY_NAMES[entity]).join(", ")}`;
 }
 
-function PatternForm({ valuesOf, ...props }: ItemForms<Guardrail>): Child {
-  const rejected = valuesOf("patterns");
+function PatternForm({ valuesOf: formOf, ...props }: ItemForms<Guardrail>): Child {
+  const form = formOf("patterns");
   const isChosen = (entity: Entity): boolean =>
-    rejected === undefined ? CHOSEN_AT_FIRST.has(entity) : rejected[entity] === "on";
+    form === undefined ? CHOSEN_AT_FIRST.has(entity) : form[entity] === "on";
   return (
     <ItemForm
       props={props}
       kind="patterns"
-      isOpen={rejected !== undefined}
+      isOpen={form !== undefined}
       title="Check for secrets and personal data"
       submit="Save patterns"
-      name={rejected?.["name"]}
+      name={form?.["name"]}
     >
       <fieldset>
         <legend>Look for</legend>
@@ -174,7 +220,7 @@ function PatternForm({ valuesOf, ...props }: ItemForms<Guardrail>): Child {
             <Option
               id={`patterns-${entity}`}
               input={{ type: "checkbox", name: entity, value: "on" }}
-              label={ENTITY_NAMES[entity]}
+              label={capitalize(ENTITY_NAMES[entity])}
               isChecked={isChosen(entity)}
             />
           ))}
@@ -188,29 +234,32 @@ function PatternForm({ valuesOf, ...props }: ItemForms<Guardrail>): Child {
           ["mask", "Mask it, such as with [EMAIL]"],
           ["deny", "Deny the call"],
         ]}
-        value={rejected?.["action"]}
+        value={form?.["action"]}
       />
-      <PhaseFields id="patterns" rejected={rejected} />
+      <PhaseFields id="patterns" form={form} />
     </ItemForm>
   );
 }
 
-function TopicForm({ valuesOf, ...props }: ItemForms<Guardrail>): Child {
-  const rejected = valuesOf("topics");
+function TopicForm({ valuesOf: formOf, ...props }: ItemForms<Guardrail>): Child {
+  const form = formOf("topics");
   return (
     <ItemForm
       props={props}
       kind="topics"
-      isOpen={rejected !== undefined}
+      isOpen={form !== undefined}
       title="Block topics"
       submit="Save topics"
-      name={rejected?.["name"]}
+      name={form?.["name"]}
     >
+      <HiddenFields
+        fields={{ model: form?.["model"] ?? "", threshold: form?.["threshold"] ?? "" }}
+      />
       <TextField
         id="topics-list"
         name="topics"
         label="Topics"
-        value={rejected?.["topics"] ?? ""}
+        value={form?.["topics"] ?? ""}
         hint="One per line, such as legal advice. Each check is a decisions call, which the key of the request pays."
       />
       <SelectField
@@ -221,30 +270,30 @@ function TopicForm({ valuesOf, ...props }: ItemForms<Guardrail>): Child {
           ["deny", "Deny the call"],
           ["allow", "Let the call pass"],
         ]}
-        value={rejected?.["on_failure"]}
+        value={form?.["on_failure"]}
       />
-      <PhaseFields id="topics" rejected={rejected} chosen={["input"]} />
+      <PhaseFields id="topics" form={form} chosen={["input"]} />
     </ItemForm>
   );
 }
 
-function HookForm({ valuesOf, ...props }: ItemForms<Guardrail>): Child {
-  const rejected = valuesOf("hook");
+function HookForm({ valuesOf: formOf, ...props }: ItemForms<Guardrail>): Child {
+  const form = formOf("hook");
   return (
     <ItemForm
       props={props}
       kind="hook"
-      isOpen={rejected !== undefined}
+      isOpen={form !== undefined}
       title="Send the texts to your server"
       submit="Save hook"
-      name={rejected?.["name"]}
+      name={form?.["name"]}
     >
       <Field
         id="hook-url"
         name="url"
         type="url"
         label="URL"
-        value={rejected?.["url"] ?? ""}
+        value={form?.["url"] ?? ""}
         hint="Gets the texts as a signed POST request, and allows, denies or rewrites them."
         placeholder="https://example.com/guardrail"
         maxLength={2_048}
@@ -254,7 +303,7 @@ function HookForm({ valuesOf, ...props }: ItemForms<Guardrail>): Child {
         id="hook-timeout"
         name="timeout_ms"
         label="Time limit (ms)"
-        value={rejected?.["timeout_ms"] ?? "2000"}
+        value={form?.["timeout_ms"] ?? "2000"}
         inputMode="numeric"
         maxLength={5}
         isRequired
@@ -267,9 +316,9 @@ function HookForm({ valuesOf, ...props }: ItemForms<Guardrail>): Child {
           ["deny", "Deny the call"],
           ["allow", "Let the call pass"],
         ]}
-        value={rejected?.["on_failure"]}
+        value={form?.["on_failure"]}
       />
-      <PhaseFields id="hook" rejected={rejected} />
+      <PhaseFields id="hook" form={form} />
     </ItemForm>
   );
 }
@@ -278,11 +327,11 @@ const PHASES: readonly GuardPhase[] = ["input", "output"];
 
 function PhaseFields({
   id,
-  rejected,
+  form,
   chosen = PHASES,
 }: {
   readonly id: string;
-  readonly rejected: FormValues | undefined;
+  readonly form: FormValues | undefined;
   readonly chosen?: readonly GuardPhase[];
 }): Child {
   return (
@@ -293,7 +342,7 @@ function PhaseFields({
           id={`${id}-${phase}`}
           input={{ type: "checkbox", name: phase, value: "on" }}
           label={PHASE_NAMES[phase]}
-          isChecked={rejected === undefined ? chosen.includes(phase) : rejected[phase] === "on"}
+          isChecked={form === undefined ? chosen.includes(phase) : form[phase] === "on"}
         />
       ))}
     </fieldset>

@@ -12,7 +12,13 @@ import { NewSink } from "../../sinks/sink-record.ts";
 import { listSinks, type Sink } from "../../sinks/sink-rows.ts";
 import { countQueuedCalls, deleteSink, saveSink, type SinkDeps } from "../../sinks/sinks.ts";
 import { checkedForm } from "../checked-form.ts";
-import { ItemForm, type ItemForms, NAME_FIELD, namedItemsRoutes } from "../named-items-page.tsx";
+import {
+  type FormValues,
+  ItemForm,
+  type ItemForms,
+  NAME_FIELD,
+  namedItemsRoutes,
+} from "../named-items-page.tsx";
 import type { ConsoleReadDeps } from "../require-access.ts";
 
 export interface SinkPageDeps extends ConsoleReadDeps {
@@ -99,11 +105,22 @@ export function sinkPageRoutes(deps: SinkPageDeps): readonly Route[] {
       ]);
       return sinks.map((sink) => ({ name: sink.name, sink, queued: queued.get(sink.name) ?? 0 }));
     },
+    edit: valuesOf,
     save: (tx, act, name, form) =>
       saveSink(tx, act, { name, sink: checkedForm(NewSink, fieldsOf(form)) }, deps.sinks),
     remove: deleteSink,
     onChanged: deps.onSinksChanged,
   });
+}
+
+/** Without the secrets, which are kept if their fields stay empty. */
+function valuesOf({ name, sink: { settings } }: ListedSink): FormValues {
+  if (settings.type === "otlp") {
+    const { url, include_texts: hasTexts } = settings;
+    return { do: "otlp", name, url, include_texts: hasTexts ? "true" : "" };
+  }
+  const { type, ...fields } = settings;
+  return { do: type, name, ...fields };
 }
 
 /** The body of the API. An empty field is left out. */
@@ -159,23 +176,23 @@ function StatusTag({ sink }: { readonly sink: Sink }): Child {
   );
 }
 
-function OtlpForm({ valuesOf, ...props }: ItemForms<ListedSink>): Child {
-  const rejected = valuesOf("otlp");
+function OtlpForm({ valuesOf: formOf, ...props }: ItemForms<ListedSink>): Child {
+  const form = formOf("otlp");
   return (
     <ItemForm
       props={props}
       kind="otlp"
-      isOpen={rejected !== undefined}
+      isOpen={form !== undefined}
       title="Send traces (OpenTelemetry)"
       submit="Save trace sink"
-      name={rejected?.["name"]}
+      name={form?.["name"]}
     >
       <Field
         id="otlp-url"
         name="url"
         type="url"
         label="URL"
-        value={rejected?.["url"] ?? ""}
+        value={form?.["url"] ?? ""}
         hint="The OTLP/HTTP endpoint for traces of Langfuse, Datadog, Honeycomb or another service."
         placeholder="https://api.honeycomb.io/v1/traces"
         maxLength={2_048}
@@ -193,40 +210,38 @@ function OtlpForm({ valuesOf, ...props }: ItemForms<ListedSink>): Child {
         name="include_texts"
         label="Requests and replies"
         options={[
-          ["", "not sent"],
-          ["true", "of keys with prompt logging"],
+          ["", "Not sent"],
+          ["true", "Sent for keys with prompt logging"],
         ]}
-        value={rejected?.["include_texts"]}
+        value={form?.["include_texts"]}
       />
     </ItemForm>
   );
 }
 
-function S3Form({ valuesOf, ...props }: ItemForms<ListedSink>): Child {
-  const rejected = valuesOf("s3");
+function S3Form({ valuesOf: formOf, ...props }: ItemForms<ListedSink>): Child {
+  const form = formOf("s3");
   const text = (name: string, label: string, more: object = {}): Child => (
-    <Field id={`s3-${name}`} name={name} label={label} value={rejected?.[name] ?? ""} {...more} />
+    <Field id={`s3-${name}`} name={name} label={label} value={form?.[name] ?? ""} {...more} />
   );
   return (
     <ItemForm
       props={props}
       kind="s3"
-      isOpen={rejected !== undefined}
+      isOpen={form !== undefined}
       title="Write files to a bucket (S3)"
       submit="Save bucket sink"
-      name={rejected?.["name"]}
+      name={form?.["name"]}
     >
       <div class="fields">
         {text("url", "Endpoint", {
           type: "url",
-          placeholder: "https://s3.eu-central-1.amazonaws.com",
+          placeholder: "https://s3.amazonaws.com",
           isRequired: true,
         })}
         {text("region", "Region", { placeholder: "us-east-1" })}
         {text("bucket", "Bucket", { isRequired: true, maxLength: 63 })}
         {text("prefix", "Prefix", { placeholder: "usage/", maxLength: 200 })}
-      </div>
-      <div class="fields">
         {text("access_key_id", "Access key", { isRequired: true, maxLength: 128 })}
         <Field
           id="s3-secret"
@@ -236,17 +251,15 @@ function S3Form({ valuesOf, ...props }: ItemForms<ListedSink>): Child {
           value=""
           hint="Stored encrypted. Leave empty to keep that of the same endpoint and access key."
         />
-      </div>
-      <div class="fields">
         <SelectField
           id="s3-every"
           name="every"
-          label="A file for each"
+          label="New file"
           options={[
-            ["day", "day"],
-            ["hour", "hour"],
+            ["day", "Every day"],
+            ["hour", "Every hour"],
           ]}
-          value={rejected?.["every"]}
+          value={form?.["every"]}
         />
         <SelectField
           id="s3-format"
@@ -256,7 +269,7 @@ function S3Form({ valuesOf, ...props }: ItemForms<ListedSink>): Child {
             ["jsonl", "JSON lines"],
             ["csv", "CSV"],
           ]}
-          value={rejected?.["format"]}
+          value={form?.["format"]}
         />
       </div>
     </ItemForm>
