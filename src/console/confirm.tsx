@@ -12,14 +12,14 @@ interface ConfirmLinkProps {
   /** The page with the confirmation. */
   readonly href: string;
   readonly label: string;
-  /** What the action applies to, for screen readers. */
-  readonly subject: string;
+  /** What the action applies to, for screen readers, if the label does not say it. */
+  readonly subject?: string;
 }
 
 export function ConfirmLink({ href, label, subject }: ConfirmLinkProps): Child {
   return (
     <a class="button danger" href={`${href}#${CONFIRM_ID}`}>
-      {label} <span class="visually-hidden">{subject}</span>
+      {label} {subject === undefined ? null : <span class="visually-hidden">{subject}</span>}
     </a>
   );
 }

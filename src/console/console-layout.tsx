@@ -103,8 +103,8 @@ export function consolePage(options: ConsolePageOptions): PageLayout {
       email: user.email,
       accountLinks: [
         { href: "/docs", label: "Docs" },
-        ...(workspace.sendsEmails ? [{ href: "/emails", label: "Your emails" }] : []),
-        { href: "/sessions", label: "Your sessions" },
+        ...(workspace.sendsEmails ? [{ href: "/emails", label: "Emails" }] : []),
+        { href: "/sessions", label: "Sessions" },
         ...workspace.operatorLinks,
       ],
       signOut: { action: "/signout", csrf: user.csrf },

@@ -31,7 +31,7 @@ test("a page in development, where emails are kept and shown, mentions them", as
     textOf(await visitPage(gateway, `${workspace.path}${path}`, owner));
   expect(await page("/billing")).toContain("Sent by email and to webhooks");
   expect(await page("/keys")).toContain("Sent by email and webhook");
-  expect(await page("/keys")).toContain("Your emails");
+  expect(await page("/keys")).toContain("Docs Emails Sessions");
   expect(await page("/keys")).toContain("Create workspace");
   await gateway.stop();
 });

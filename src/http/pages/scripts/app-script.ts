@@ -162,6 +162,7 @@ async function followPage(): Promise<void> {
 }
 
 function startApp(): void {
+  document.querySelector(".sidebar [aria-current]")?.scrollIntoView({ block: "nearest" });
   addCopyButtons(document);
   addPrintButtons();
   showRelativeTimes();
