@@ -5,6 +5,7 @@ import type { Child } from "hono/jsx";
 import type { Membership } from "../accounts/members.ts";
 import { nanoFromUsd } from "../base/money/money.ts";
 import { LIMIT_WINDOWS } from "../base/money/spend-window.ts";
+import { capitalize } from "../base/text/format.ts";
 import { DecisionButtons } from "../device-login/key-limit.tsx";
 import { NoWorkspace, WorkspaceSelect } from "../device-login/key-workspaces.tsx";
 import { Details } from "../http/pages/components/content.tsx";
@@ -58,7 +59,7 @@ export function connectPage(props: ConnectPageProps): PageLayout {
         <Details
           items={[
             ["Returns to", <Target callbackUrl={callbackUrl} />],
-            ["It can", describeScopes(grantedScopes(MODEL_CALL_SCOPES, true))],
+            ["It can", capitalize(describeScopes(grantedScopes(MODEL_CALL_SCOPES, true)))],
             ["It cannot", "Spend more than the limit, create keys, or change the workspace"],
           ]}
         />

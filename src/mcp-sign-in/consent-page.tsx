@@ -3,6 +3,7 @@
 
 import type { Child } from "hono/jsx";
 import type { Membership } from "../accounts/members.ts";
+import { capitalize } from "../base/text/format.ts";
 import { DAY_MS } from "../base/time.ts";
 import { KEY_LIFETIME_MS } from "../device-login/device-login.ts";
 import {
@@ -60,7 +61,7 @@ export function consentPage(props: ConsentPageProps): PageLayout {
               : `${clientName}, by ${clientHost}`,
           ],
           ["Returns to", <Target redirectUri={redirectUri} />],
-          ["It can", describeScopes(grantedScopes(scopes, true))],
+          ["It can", capitalize(describeScopes(grantedScopes(scopes, true)))],
           ["It cannot", "Spend more than the limit, or change the workspace"],
           ["Until", `${KEY_DAYS} days from now, or until you revoke its key`],
         ]}

@@ -180,7 +180,7 @@ export function levelText({ model, metric, target, period }: LevelTerms): string
     case "slow_first_token":
       return `Every stream of ${name} begins within ${time}.`;
     case "broken_reply":
-      return `No reply of ${name} that costs something breaks off.`;
+      return `No charged reply of ${model === EVERY_MODEL ? "any model" : model} breaks off.`;
   }
 }
 

@@ -155,7 +155,6 @@ export function modelMarkdown(content: ModelPageContent): string {
 
 function detailsMarkdown({ model, endpoints, history, providerName }: ModelPageContent): string {
   return joinParagraphs([
-    ...parametersMarkdown(model),
     "## Prices",
     "The provider's list prices in US dollars. Token prices are per million.",
     markdownTable(["Price", "USD"], priceRows(model), ["USD"]),
@@ -175,6 +174,7 @@ function detailsMarkdown({ model, endpoints, history, providerName }: ModelPageC
       ]),
       ["First token", "Latency", "Throughput", "Uptime", "Input", "Output"],
     ),
+    ...parametersMarkdown(model),
     "## Data",
     "What each provider publishes about the data of API calls. See [data policy](/docs/data-policy).",
     markdownTable(

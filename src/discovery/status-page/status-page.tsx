@@ -42,16 +42,19 @@ export function statusPage(snapshot: StatusSnapshot): string {
         ))}
         <h2 id="providers">Providers</h2>
         <p>
-          What this gateway measured on its own provider accounts in the last {STATUS_DAYS} days, up
-          to {timeText(snapshot.at)}. Uptime is the share of requests that the provider completed.
-          Latency is the median time to the end of a reply, first token that of a stream. Days with
-          fewer than five calls are gray. The same is at <code>GET /v1/status</code>, and what is
-          promised on <a href="/docs/sla">service levels</a>.
+          The last {STATUS_DAYS} days on this gateway's own provider accounts, up to{" "}
+          {timeText(snapshot.at)}.
         </p>
         {providers.length === 0 ? <p>No provider has been called often enough yet.</p> : null}
         {providers.map((provider) => (
           <Provider provider={provider} />
         ))}
+        <p class="note">
+          Uptime is the share of requests that the provider completed. Latency is the median time to
+          the end of a reply, first token that of a stream. Days with fewer than five calls are
+          gray. The same is at <code>GET /v1/status</code>, and what is promised on{" "}
+          <a href="/docs/sla">service levels</a>.
+        </p>
         <h2 id="history">Past incidents</h2>
         {incidents.length === open.length ? <p>None in the last {STATUS_DAYS} days.</p> : null}
         {incidents
