@@ -21,7 +21,7 @@ function labelOf(name: string): string {
 
 /** Settings such as the policy of a key are stored as JSON. */
 function valueText(name: string, value: unknown, timeZone: string | undefined): string {
-  const text = String(value);
+  const text = Array.isArray(value) ? value.join(", ") : String(value);
   if (MONEY_FIELD.test(name)) return usdText(text);
   if (TIMESTAMP.test(text)) return formatDateTime(Date.parse(text), timeZone);
   if (!text.startsWith("{")) return text;

@@ -71,7 +71,8 @@ export async function saveMcpServer(
     [accountId, name, now, now, row, sealed],
   );
   // The path or the query of a URL can contain a secret.
-  const detail = { host: endpoint.url.host, allowed_tools: settings.allowed_tools, headerNames };
+  const { allowed_tools } = settings;
+  const detail = { host: endpoint.url.host, allowed_tools, headers: headerNames };
   await recordAuditEntry(tx, { ...act, action: "mcp_server.saved", target: name, detail });
   return getMcpServer(tx, accountId, name);
 }
