@@ -49,13 +49,14 @@ const CONTROL_RESULTS = {
 interface ControlsPageProps {
   readonly blocks: readonly Block[];
   readonly limits: LiveLimits;
+  readonly canFreeze: boolean;
   readonly done?: keyof typeof CONTROL_RESULTS | undefined;
   readonly errorMessage?: string;
   readonly formValues?: Readonly<Record<string, string>>;
 }
 
 function controlsPage(operator: Operator, props: ControlsPageProps): PageLayout {
-  const { blocks, limits, done, errorMessage, formValues = {} } = props;
+  const { blocks, limits, canFreeze, done, errorMessage, formValues = {} } = props;
   return operatorPage({
     title: "Blocks and limits",
     operator,
@@ -66,7 +67,8 @@ function controlsPage(operator: Operator, props: ControlsPageProps): PageLayout 
         {done === undefined ? null : <Notice>{CONTROL_RESULTS[done]}</Notice>}
         <div class="side-by-side">
           <BlockCard operator={operator} values={formValues} />
-          <FreezeCard operator={operator} values={formValues} />
+          {/* With two-person approval, each freeze is requested on the page of its account. */}
+          {canFreeze ? <FreezeCard operator={operator} values={formValues} /> : null}
         </div>
         <Card id="blocks" title="Blocked">
           {blocks.length === 0 ? (
@@ -295,15 +297,16 @@ const ControlResult = z.custom<ControlResult>(
 );
 
 export function controlsRoutes(context: OperatorContext): readonly Route[] {
-  const { db, controls } = context;
+  const { db, controls, approval } = context;
   const showPage = async (
     operator: Operator,
-    more: Omit<Parameters<typeof controlsPage>[1], "blocks" | "limits">,
+    more: Omit<Parameters<typeof controlsPage>[1], "blocks" | "limits" | "canFreeze">,
   ): Promise<PageLayout> => {
     await controls.limits.refresh();
     return controlsPage(operator, {
       blocks: await listBlocks(db),
       limits: controls.limits,
+      canFreeze: approval === "off",
       ...more,
     });
   };

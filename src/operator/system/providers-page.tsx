@@ -70,7 +70,7 @@ export function providersPage(
         <Card id="providers" title="Providers" aside={<span class="note">{PERIOD_NOTE}</span>}>
           {providers.length === 0 ? (
             <p class="muted">
-              No provider has an account here. <a href="/docs/providers">Set a key</a>, for example
+              No provider has an account here. <a href="/docs/providers">Set a key</a>, for example{" "}
               <code>OPENAI_API_KEY</code>.
             </p>
           ) : (
