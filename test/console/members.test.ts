@@ -84,7 +84,7 @@ test("irreversible actions need a confirmation", async () => {
     const page = await context.newPage();
     for (const [pageName, id, link, confirm] of [
       ["webhooks", webhookId, /^Delete http:/, "Delete webhook"],
-      ["members", heir.personId, /^Transfer ownership to heir@/, undefined],
+      ["members", heir.personId, /^Make owner heir@/, undefined],
       ["members", heir.personId, /^Remove heir@/, "Remove member and revoke keys"],
     ] as const) {
       await page.goto(`${gateway.url}${path}/${pageName}`);

@@ -58,8 +58,9 @@ function agentSessionsPage(props: SessionsPageProps): PageLayout {
     workspace,
     user,
     page: PAGE,
+    actions: <a href="/docs/usage">How sessions work</a>,
     main: (
-      <Card id="sessions" title="Sessions" aside={<a href="/docs/usage">How sessions work</a>}>
+      <div class="card">
         {sessions.length === 0 ? (
           <EmptyState title="No sessions yet">
             <p class="muted">
@@ -71,7 +72,7 @@ function agentSessionsPage(props: SessionsPageProps): PageLayout {
           <SessionTable sessions={sessions} path={path} />
         )}
         <OlderLink path={path} query={{}} cursor={next} />
-      </Card>
+      </div>
     ),
   });
 }

@@ -9,7 +9,7 @@ import { formatCosts, formatInteger } from "../../base/text/format.ts";
 import { type Batch, type BatchStatus, listBatches } from "../../batches/batch-rows.ts";
 import { type Batches, getBatch, unfinishedFault } from "../../batches/batches.ts";
 import { resultsResponse } from "../../batches/results.ts";
-import { Card, EmptyState, Tag } from "../../http/pages/components/content.tsx";
+import { EmptyState, Tag } from "../../http/pages/components/content.tsx";
 import { RelativeTime } from "../../http/pages/components/local-time.tsx";
 import { OlderLink, Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
@@ -41,6 +41,7 @@ function batchesPage(props: BatchesPageProps): PageLayout {
     workspace,
     user,
     page: PAGE,
+    actions: <a href="/docs/batches">How batches work</a>,
     main: (
       <>
         <DoneNotice done={done} texts={{ canceled: "The batch is being canceled." }} />
@@ -56,7 +57,7 @@ function batchesPage(props: BatchesPageProps): PageLayout {
             canceled. This cannot be undone.
           </Confirm>
         ) : null}
-        <Card id="batches" title="Batches" aside={<a href="/docs/batches">How batches work</a>}>
+        <div class="card">
           {batches.length === 0 ? (
             <EmptyState title="No batches yet">
               <p class="muted">
@@ -73,7 +74,7 @@ function batchesPage(props: BatchesPageProps): PageLayout {
             />
           )}
           <OlderLink path={path} query={{}} cursor={next} />
-        </Card>
+        </div>
       </>
     ),
   });
@@ -99,7 +100,7 @@ function BatchTable({ batches, path, logs, canCancel }: BatchTableProps): Child 
         { name: "Done", isNumber: true, isExtra: true },
         { name: "Failed", isNumber: true, isExtra: true },
         { name: "Cost", isNumber: true, isExtra: true },
-        { name: "Actions" },
+        { name: "Actions", isNumber: true },
       ]}
       rows={batches.map((batch, index) => [
         <a class="name" href={withQuery(logs, { batch: batch.id })}>
@@ -124,7 +125,7 @@ function BatchAction({
 }: Omit<BatchTableProps, "batches" | "logs"> & { readonly batch: Batch }): Child {
   if (endedAt !== null)
     return (
-      <a class="button secondary" href={`${path}/${id}/results`}>
+      <a href={`${path}/${id}/results`}>
         Download <span class="visually-hidden">the results of {id}</span>
       </a>
     );

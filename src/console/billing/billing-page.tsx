@@ -105,10 +105,10 @@ export function billingPage(props: BillingPageProps): PageLayout {
             </>
           ) : null}
         </p>
-        <ProofCard {...props} />
-        <DetailsCard {...props} />
-        <ServiceCreditCard {...props} />
         <InvoiceTable {...props} />
+        <ServiceCreditCard {...props} />
+        <DetailsCard {...props} />
+        <ProofCard {...props} />
       </>
     ),
   });

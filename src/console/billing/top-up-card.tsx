@@ -124,7 +124,7 @@ function TopUpStatus({
       <p>
         Auto top-up buys credits when the balance falls below a threshold, so that calls keep
         working. You set the threshold, the amount of each purchase and a monthly limit after you
-        save a payment method.
+        add a payment method.
       </p>
     );
   const { thresholdCents, amountCents, ceilingCents, dueAt } = settings;
@@ -169,7 +169,7 @@ function PaymentMethodForm({ user, workspace, method }: PaymentMethodFormProps):
       )}
       <div class="actions">
         <button type="submit" name="do" value="save_method" class="secondary">
-          {method === null ? "Save payment method" : "Replace"}
+          {method === null ? "Add payment method" : "Replace"}
           {method === null ? null : <span class="visually-hidden"> payment method</span>}
         </button>
         {method === null ? null : (

@@ -7,7 +7,7 @@ import { z } from "zod";
 import { hasPermission } from "../../accounts/members.ts";
 import { formatCosts } from "../../base/text/format.ts";
 import { utcDay } from "../../base/time.ts";
-import { Card, EmptyState, UsageBar } from "../../http/pages/components/content.tsx";
+import { EmptyState, UsageBar } from "../../http/pages/components/content.tsx";
 import { Table } from "../../http/pages/components/table.tsx";
 import type { PageLayout } from "../../http/pages/layout.tsx";
 import type { Route } from "../../http/route.ts";
@@ -42,6 +42,7 @@ function connectedAppsPage(props: ConnectedAppsPageProps): PageLayout {
     workspace,
     user,
     page: PAGE,
+    actions: <a href="/docs/sign-in-with-postern">How apps connect</a>,
     main: (
       <>
         <DoneNotice texts={DONE_TEXTS} done={done} />
@@ -56,11 +57,7 @@ function connectedAppsPage(props: ConnectedAppsPageProps): PageLayout {
             Revoke the key of <bdi>{asked.app}</bdi>? The app must be connected again to work.
           </Confirm>
         )}
-        <Card
-          id="apps"
-          title="Apps"
-          aside={<a href="/docs/sign-in-with-postern">How apps connect</a>}
-        >
+        <div class="card">
           {apps.length === 0 ? (
             <EmptyState title="No connected apps">
               <p class="muted">
@@ -71,7 +68,7 @@ function connectedAppsPage(props: ConnectedAppsPageProps): PageLayout {
           ) : (
             <AppTable {...props} path={path} />
           )}
-        </Card>
+        </div>
       </>
     ),
   });

@@ -143,14 +143,13 @@ function ConnectionCard({ user, workspace, listing, ask, canChange }: CardProps)
             {directory === undefined ? null : (
               <ConfirmLink
                 href={withQuery(path, { ask: "disable" })}
-                label="Disable"
-                subject="directory sync"
+                label="Disable directory sync"
               />
             )}
           </div>
           {directory === undefined ? null : (
             <p class="hint">
-              The present token works for {FORMER_TOKEN_DAYS} more day after it is replaced.
+              The current token works for {FORMER_TOKEN_DAYS} more day after it is replaced.
             </p>
           )}
         </PostForm>
@@ -177,7 +176,7 @@ function SettingsCard({
         isSecondary
       >
         <div class="field">
-          <label for="fallback-role">Role of people in no group with a role</label>
+          <label for="fallback-role">Default role (users in no group with a role)</label>
           <select id="fallback-role" name="fallback_role">
             {MEMBER_ROLES.map((role) => (
               <option value={role} selected={role === fallbackRole}>
@@ -187,7 +186,7 @@ function SettingsCard({
           </select>
         </div>
         <div class="field">
-          <label for="keys">Keys of people who leave</label>
+          <label for="keys">Keys of deactivated members</label>
           <select id="keys" name="keys">
             <option value="revoke" selected={!handsOverKeys}>
               Are revoked

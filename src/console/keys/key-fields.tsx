@@ -183,7 +183,7 @@ function RestrictionFields({ inputOf, sendsEmails }: RestrictionProps): Child {
           {...inputOf("data_policy", "data")}
           label="Data policy of providers"
           placeholder="zdr"
-          hint="zdr: store nothing. deny: no training. region=us."
+          hint="Comma-separated: zdr (nothing is stored), deny (no training), region=us. Empty: any provider."
         />
         <Field
           {...inputOf("alert_percents", "alerts")}
@@ -204,7 +204,7 @@ function ReplyFields({ inputOf }: Pick<RestrictionProps, "inputOf">): Child {
       <ChoiceField
         {...inputOf("receipts")}
         label="Signed receipts"
-        options={["of calls that ask for one", "of every call"]}
+        options={["If a call asks for one", "For every call"]}
       />
       <Field
         {...inputOf("cache_ttl", "cache")}
@@ -215,7 +215,7 @@ function ReplyFields({ inputOf }: Pick<RestrictionProps, "inputOf">): Child {
       <ChoiceField
         {...inputOf("prompt_logging", "prompts")}
         label="Prompt logging"
-        options={["off", "keep requests and replies"]}
+        options={["Off", "Keep requests and replies"]}
       />
     </div>
   );

@@ -3,7 +3,7 @@
 
 import type { Child } from "hono/jsx";
 import { hasPermission } from "../../accounts/members.ts";
-import { formatCosts, formatSpend, formatUsd } from "../../base/text/format.ts";
+import { capitalize, formatCosts, formatSpend, formatUsd } from "../../base/text/format.ts";
 import { utcDay } from "../../base/time.ts";
 import {
   Card,
@@ -127,7 +127,7 @@ function KeyFacts(props: KeyPageProps): Child {
             </>
           ),
         ],
-        ["Scopes", describeScopes(grantedScopes(key.scopes, isBoundedKey(key)))],
+        ["Scopes", capitalize(describeScopes(grantedScopes(key.scopes, isBoundedKey(key))))],
       ]}
     />
   );

@@ -192,18 +192,16 @@ export function LimitCell({
   if (limit === null)
     return (
       <>
-        {spend} <span class="type">no limit</span>
+        {spend} <span class="muted">no limit</span>
       </>
     );
   return (
     <>
-      <UsageBar label="Limit" used={spent} limit={limit} />
-      <span>
-        {spend}
-        <span class="type">
-          of {formatUsd(limit)} {limitWindow === null ? "in total" : WINDOW_TEXT[limitWindow]}
-        </span>
+      {spend}{" "}
+      <span class="muted">
+        of {formatUsd(limit)} {limitWindow === null ? "in total" : WINDOW_TEXT[limitWindow]}
       </span>
+      <UsageBar label="Limit" used={spent} limit={limit} />
     </>
   );
 }

@@ -7,7 +7,7 @@ import {
   capitalize,
   formatInteger,
   formatMilliseconds,
-  formatUsd,
+  formatUsdExact,
   pluralize,
 } from "../../base/text/format.ts";
 import {
@@ -94,7 +94,7 @@ function callFigures(call: UsageRecord) {
   return [
     {
       label: "Cost",
-      value: formatUsd(call.cost),
+      value: formatUsdExact(call.cost),
       remark: costRemark(call),
     },
     input === undefined
@@ -123,8 +123,8 @@ function callFigures(call: UsageRecord) {
 function costRemark({ byok, cost, owed = 0n }: UsageRecord): string {
   if (byok) return "on your own provider key";
   return owed === 0n
-    ? `${usdText(cost)} USD exactly`
-    : `${usdText(cost - owed)} USD charged, ${usdText(owed)} USD owed`;
+    ? "charged to the balance"
+    : `${formatUsdExact(cost - owed)} charged, ${formatUsdExact(owed)} owed`;
 }
 
 function PriceCard({ call }: { readonly call: UsageRecord }): Child {

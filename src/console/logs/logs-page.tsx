@@ -191,7 +191,7 @@ function LogFilters({ path, query, options, keyNames }: WithPath): Child {
 function NoCalls({ path, query, calls, snippets }: WithPath): Child {
   const isFiltered = hasFilter(query) || query.cursor !== undefined;
   return (
-    <Card id="calls" title="Calls">
+    <Card id="calls" title="Calls" aside={<OutcomeLinks path={path} query={query} />}>
       <EmptyState title={isFiltered ? "No calls match these filters" : "No calls in this period"}>
         {isFiltered ? (
           <Pager path={path} query={query} next={calls.next_cursor} />

@@ -110,7 +110,7 @@ export function membersPage(props: MembersPageProps): PageLayout {
             ))
           : null}
         <ActionCard {...props} />
-        <Card id="members" title="Members">
+        <div class="card">
           <Table
             label="Members"
             isStacked
@@ -124,7 +124,7 @@ export function membersPage(props: MembersPageProps): PageLayout {
             rows={listing.members.map((member) => memberCells(member, props))}
           />
           <PageLinks accountId={accountId} listing={listing} />
-        </Card>
+        </div>
         {canInvite && listing.invitations.length > 0 ? <Invitations {...props} /> : null}
         {canInvite && props.confirm?.ask !== "change" ? <InviteForm {...props} /> : null}
         <LeaveWorkspaceCard {...props} />
@@ -213,7 +213,7 @@ function MemberActions({
   if (personId === user.personId || !canRemove(role, memberRole)) return null;
   const actions = [
     ["change", "members.change", "Change", email],
-    ["hand_over", "workspace.transfer", "Transfer", `ownership to ${email}`],
+    ["hand_over", "workspace.transfer", "Make owner", email],
     ["remove", "members.remove", "Remove", email],
   ] as const;
   return (

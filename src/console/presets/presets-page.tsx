@@ -45,8 +45,8 @@ export function presetPageRoutes(deps: ConsoleReadDeps): readonly Route[] {
     },
     purpose: (
       <>
-        A preset keeps the model, the system text and the settings of calls under a name. Calls name
-        it as their model: <code>@preset/reviewer</code>.
+        A preset keeps the model, the system prompt and the settings of calls under a name. Calls
+        name it as their model: <code>@preset/reviewer</code>.
       </>
     ),
     columns: [{ name: "Model" }, { name: "Version", isNumber: true }, { name: "Saved" }],
@@ -118,7 +118,7 @@ function SaveForm({ items, valuesOf: valuesOfForm, error, ...props }: ItemForms<
         <TextField
           id="preset-system"
           name="system"
-          label="System text"
+          label="System prompt"
           rows={6}
           value={system ?? ""}
           error={errorAt("system")}

@@ -44,6 +44,10 @@ const STORAGE_DONE_TEXTS = { saved: "Saved. New responses are stored as set." } 
 
 const MIB = 1_048_576;
 
+function sizeText(bytes: number): string {
+  return bytes < MIB ? "less than 1 MiB" : `${(bytes / MIB).toFixed(1)} MiB`;
+}
+
 function responsesPage(props: ResponsesPageProps): PageLayout {
   const { user, workspace, state, done } = props;
   const { responses, bytes } = state;
@@ -60,7 +64,8 @@ function responsesPage(props: ResponsesPageProps): PageLayout {
           They are encrypted, and visible only to this workspace's API keys.
         </p>
         <p>
-          Stored now: {pluralize(responses, "response")}, {(bytes / MIB).toFixed(1)} MiB.
+          Stored now: {pluralize(responses, "response")}
+          {responses === 0 ? "" : `, ${sizeText(bytes)}`}.
         </p>
         <StorageForm {...props} />
       </>

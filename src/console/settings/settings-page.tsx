@@ -46,26 +46,26 @@ export function settingsPage(props: SettingsPageProps): PageLayout {
         {isSaved ? <Notice>Saved.</Notice> : null}
         <div class="side-by-side">
           {hasPermission(workspace.role, "workspace.rename") ? <NameForm {...props} /> : null}
-          <TimeZoneForm {...props} />
-        </div>
-        <div class="side-by-side">
-          {workspace.sendsEmails ? (
-            <Card id="emails" title="Emails">
-              <p>
-                <a href="/emails">Choose which emails you get</a>. The choice applies to all your
-                workspaces.
-              </p>
+          <div>
+            <TimeZoneForm {...props} />
+            {workspace.sendsEmails ? (
+              <Card id="emails" title="Emails">
+                <p>
+                  <a href="/emails">Choose which emails you get</a>. The choice applies to all your
+                  workspaces.
+                </p>
+              </Card>
+            ) : null}
+            <Card id="about" title="About this workspace">
+              <Details
+                items={[
+                  ["Account id", <CopyText text={accountId} />],
+                  ["Created", utcDay(createdAt)],
+                  ["Your role", workspace.role],
+                ]}
+              />
             </Card>
-          ) : null}
-          <Card id="about" title="About this workspace">
-            <Details
-              items={[
-                ["Account id", <CopyText text={accountId} />],
-                ["Created", utcDay(createdAt)],
-                ["Your role", workspace.role],
-              ]}
-            />
-          </Card>
+          </div>
         </div>
         {hasPermission(workspace.role, "workspace.export") ? (
           <ExportCard accountId={accountId} />
@@ -127,7 +127,7 @@ function NameForm(props: SettingsPageProps): Child {
   const errorOf = (field: string): string | undefined =>
     (form?.field ?? "name") === field ? form?.error : undefined;
   return (
-    <Card id="name-title" title="Name, data policy and prompts">
+    <Card id="name-title" title="Workspace">
       <PostForm user={user} action={workspacePath(workspace.accountId, "/settings")} submit="Save">
         <Field
           id="name"
@@ -140,9 +140,9 @@ function NameForm(props: SettingsPageProps): Child {
         />
         <label for="receipts">Signed receipts</label>
         <select id="receipts" name="receipts" aria-describedby="receipts-hint">
-          <option value="asked">of calls that ask for one</option>
+          <option value="asked">If a call asks for one</option>
           <option value="all" selected={signsReceipts}>
-            of every call
+            For every call
           </option>
         </select>
         <p id="receipts-hint" class="hint">
@@ -156,12 +156,12 @@ function NameForm(props: SettingsPageProps): Child {
           error={errorOf("data_policy")}
           placeholder="zdr"
           maxLength={60}
-          hint="For all calls. zdr: store nothing. deny: no training. region=us."
+          hint="Comma-separated: zdr (nothing is stored), deny (no training), region=us. Empty: any provider."
         />
         <Field
           id="prompt-days"
           name="prompt_retention_days"
-          label="Days that logged prompts are kept"
+          label="Retention of logged prompts (days)"
           value={form?.promptDays ?? String(promptRetentionDays ?? "")}
           error={errorOf("prompt_retention_days")}
           inputMode="numeric"

@@ -205,11 +205,7 @@ function ConnectionCard(props: CardProps): Child {
         </Confirm>
       ) : (
         <div class="actions">
-          <ConfirmLink
-            href={withQuery(path, { ask: "remove" })}
-            label="Remove"
-            subject="the identity provider"
-          />
+          <ConfirmLink href={withQuery(path, { ask: "remove" })} label="Remove identity provider" />
         </div>
       )}
     </Card>
@@ -334,11 +330,7 @@ function RequirementCard({ user, workspace, listing, ask, canChange }: CardProps
         </Confirm>
       ) : isReady ? (
         <div class="actions">
-          <ConfirmLink
-            href={withQuery(path, { ask: "require" })}
-            label="Require"
-            subject="single sign-on"
-          />
+          <ConfirmLink href={withQuery(path, { ask: "require" })} label="Require single sign-on" />
         </div>
       ) : (
         <p class="note">Verify a domain and set the identity provider first.</p>

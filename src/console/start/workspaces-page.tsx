@@ -113,21 +113,23 @@ function CreateForm({
 
 function WorkspaceList({ workspaces }: { readonly workspaces: readonly Membership[] }): Child {
   return (
-    <Table
-      label="Workspaces"
-      isStacked
-      columns={[{ name: "Workspace" }, { name: "Role" }, { name: "Member since", isDate: true }]}
-      rows={workspaces.map(({ accountId, name, role, addedAt }) => [
-        <>
-          <a class="line" href={workspacePath(accountId, "")} title={accountId}>
-            <bdi>{name ?? "Unnamed workspace"}</bdi>
-          </a>
-          <span class="type">{accountId}</span>
-        </>,
-        ROLE_LABELS[role],
-        utcDay(addedAt),
-      ])}
-    />
+    <div class="card">
+      <Table
+        label="Workspaces"
+        isStacked
+        columns={[{ name: "Workspace" }, { name: "Role" }, { name: "Member since", isDate: true }]}
+        rows={workspaces.map(({ accountId, name, role, addedAt }) => [
+          <>
+            <a class="line" href={workspacePath(accountId, "")} title={accountId}>
+              <bdi>{name ?? "Unnamed workspace"}</bdi>
+            </a>
+            <span class="type">{accountId}</span>
+          </>,
+          ROLE_LABELS[role],
+          utcDay(addedAt),
+        ])}
+      />
+    </div>
   );
 }
 

@@ -243,6 +243,7 @@ function SettingsCard({ user, workspace, webhook }: DeliveryLogPageProps): Child
           action={action}
           fields={{ do: "rotate", once: newFormToken() }}
           submit="Rotate secret"
+          isSecondary
         >
           <OverlapField id="overlap" secretName="current secret" />
         </PostForm>

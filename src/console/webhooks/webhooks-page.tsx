@@ -62,7 +62,7 @@ export function webhooksPage(props: WebhooksPageProps): PageLayout {
         <ErrorMessage message={errorMessage} />
         <DeleteConfirmation {...props} />
         <p>Postern sends the events of this workspace to these URLs as signed POST requests.</p>
-        <Card id="webhooks" title="Webhooks">
+        <div class="card">
           {webhooks.length === 0 ? (
             <EmptyState title="No webhooks yet">
               <p class="muted">
@@ -73,7 +73,7 @@ export function webhooksPage(props: WebhooksPageProps): PageLayout {
           ) : (
             <WebhookTable {...props} />
           )}
-        </Card>
+        </div>
         <AddForm {...props} />
       </>
     ),

@@ -106,7 +106,7 @@ test("an owner voids an invoice", async () => {
 
 test("an owner saves a method and enables auto top-up, which buys credits", async () => {
   await page.goto(billing);
-  await page.click("text=Save payment method");
+  await page.click("text=Add payment method");
   await page.getByText("Test card that succeeds").waitFor();
   await screenshot(page, "billing-card");
   await page.click("text=Test card that succeeds");
@@ -158,7 +158,7 @@ test("the content security policy allows the form to lead to the processor", asy
   await makeOwner(withStripe, stripeAccount.id, stripeOwner);
   const opened = await openPage(withStripe, stripeOwner, SCREENS[0]);
   await opened.goto(`${withStripe.url}/console/${stripeAccount.id}/billing`);
-  await opened.click("text=Save payment method");
+  await opened.click("text=Add payment method");
   await opened.waitForURL(`${stripe.url}/c/setup/**`);
   expect(failures).toEqual([]);
   await withStripe.stop();

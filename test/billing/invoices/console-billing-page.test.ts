@@ -248,7 +248,7 @@ for (const store of ["sqlite", "postgres"] as const)
       expect(await findMethod(gateway.server.db, account.id)).toBeDefined();
       await visitPage(gateway, page, owner, { do: "remove_method" });
       expect(await findMethod(gateway.server.db, account.id)).toBeUndefined();
-      expect(textOf(await visitPage(gateway, page, owner))).toContain("Save payment method");
+      expect(textOf(await visitPage(gateway, page, owner))).toContain("Add payment method");
     });
 
     test("the owner sets the low-balance alert, and an invalid amount is reported beside its field", async () => {
