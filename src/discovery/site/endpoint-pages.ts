@@ -39,6 +39,8 @@ function endpointPage(endpoint: Endpoint, document: OpenApiDocument): SitePage {
   const successes = Object.entries(operation.responses).flatMap(([status, response]) =>
     "$ref" in response ? [] : [[status, response] as const],
   );
+  const parameters = operation.parameters ?? [];
+  const isHeader = (each: Parameter): boolean => each.in === "header";
   return {
     slug: endpointSlug(operation.operationId),
     label: operation.summary,
@@ -47,8 +49,9 @@ function endpointPage(endpoint: Endpoint, document: OpenApiDocument): SitePage {
       `**${method}** \`${path}\``,
       operation.description ?? "",
       accessText(operation),
-      ...parameterSections(operation.parameters ?? []),
+      ...parameterSections(parameters.filter((each) => !isHeader(each))),
       bodySection(operation, document),
+      ...parameterSections(parameters.filter(isHeader)),
       ...successes.map(([status, response]) => responseSection(status, response, document)),
       errorSection(operation, document),
     ]),
