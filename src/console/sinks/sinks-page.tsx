@@ -73,8 +73,8 @@ export function sinkPageRoutes(deps: SinkPageDeps): readonly Route[] {
     purpose:
       "A sink gets the usage of every call of this workspace: as OpenTelemetry traces, or as files in a bucket.",
     columns: [
-      { name: "Destination" },
-      { name: "Status" },
+      { name: "Destination", isWide: true },
+      { name: "Status", isWide: true },
       { name: "Last sent" },
       { name: "Waiting", isNumber: true },
     ],
