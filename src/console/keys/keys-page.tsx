@@ -136,7 +136,7 @@ function KeyTable({ workspace, keyLists, creators, now }: KeysPageProps): Child 
       columns={[
         { name: "Name" },
         { name: "State" },
-        { name: "Spend and limit" },
+        { name: "Spend and limit", isWide: true },
         { name: "Models" },
         { name: "Created by" },
         { name: "Last used" },

@@ -31,7 +31,7 @@ export function EventFields({
 }): Child {
   const isAll = events.includes(ALL_EVENTS);
   return (
-    <fieldset>
+    <fieldset class="events">
       <legend>Events</legend>
       <Option
         id={`${id}-all`}
@@ -39,7 +39,7 @@ export function EventFields({
         isChecked={isAll}
         label="All events, also those that are added later"
       />
-      <p class="hint">Or clear it and choose:</p>
+      <p class="hint">Clear it to choose some.</p>
       <div class="event-options">
         {EVENT_TYPES.map((type) => (
           <Option
