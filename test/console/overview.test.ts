@@ -115,5 +115,22 @@ describeEachStore((store) => {
       const empty = await visitPage(gateway, "/console", newcomer);
       expect(empty.text).toContain("Create your workspace");
     });
+
+    test("shows the key that spent most, also among more than a hundred", async () => {
+      const { gateway, account, owner } = fixture;
+      for (let key = 0; key < 101; key++)
+        await fetch(`${gateway.url}/v1/keys`, {
+          method: "POST",
+          headers: account.headers,
+          body: JSON.stringify({ name: `worker-${key}` }),
+        });
+      const path = `/console/${account.id}`;
+      const [called] = await gateway.server.db.all(
+        "select key_id from usage_record where account_id = ?",
+        [account.id],
+      );
+      const { text } = await visitPage(gateway, path, owner);
+      expect(text).toContain(`href="${path}/keys/${String(called?.["key_id"])}"`);
+    });
   });
 });

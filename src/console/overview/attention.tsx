@@ -39,7 +39,7 @@ export function Attention({ workspace, overview, now }: AttentionProps): Child {
   return (
     <>
       <WaitingClaimNotices claims={overview.waitingClaims} now={now} />
-      {freeze === undefined ? null : <FreezeNotice freeze={freeze} />}
+      {freeze === undefined ? null : <FreezeNotice workspace={workspace} freeze={freeze} />}
       <TopUpNotice workspace={workspace} topUp={topUp} linksToBilling />
       <BalanceNotice workspace={workspace} overview={overview} />
       <BudgetNotices workspace={workspace} overview={overview} />
@@ -54,7 +54,13 @@ export function Attention({ workspace, overview, now }: AttentionProps): Child {
   );
 }
 
-function FreezeNotice({ freeze }: { readonly freeze: Freeze }): Child {
+function FreezeNotice({
+  workspace,
+  freeze,
+}: {
+  readonly workspace: WorkspaceContext;
+  readonly freeze: Freeze;
+}): Child {
   if (freeze.by === "closing")
     return (
       <p class="notice danger" role="status">
@@ -62,12 +68,20 @@ function FreezeNotice({ freeze }: { readonly freeze: Freeze }): Child {
         are rejected. The owner can reopen it in the settings.
       </p>
     );
+  if (freeze.by === "operator")
+    return (
+      <p class="notice danger" role="status">
+        The operator of this gateway froze this workspace at {formatDateTime(freeze.since)}:{" "}
+        {freeze.reason}. It can make no calls until the operator unfreezes it.
+      </p>
+    );
+  const link = { href: workspacePath(workspace.accountId, "/billing"), label: "Buy credits" };
   return (
-    <p class="notice danger" role="status">
-      {freeze.by === "operator"
-        ? `The operator of this gateway froze this workspace at ${formatDateTime(freeze.since)}: ${freeze.reason}. It can make no calls until the operator unfreezes it.`
-        : `This workspace owes ${formatUsd(freeze.owed)}: a call cost more than its credits, or a bank reversed a payment. Calls that cost credits are rejected until new credits have paid this debt.`}
-    </p>
+    <Notice tone="danger" link={link}>
+      This workspace owes {formatUsd(freeze.owed)}: a call cost more than its credits, or a bank
+      reversed a payment. Calls that cost credits are rejected until new credits have paid this
+      debt.
+    </Notice>
   );
 }
 
@@ -77,8 +91,10 @@ const UNPAID_THRESHOLD_DIVISOR = 4n;
 
 function BalanceNotice({
   workspace,
-  overview: { balance, lowThreshold, usage },
+  overview: { balance, lowThreshold, usage, freeze },
 }: NoticeProps): Child {
+  // The notice of the debt asks for credits.
+  if (freeze?.by === "debt") return null;
   const total = balance.promo + balance.paid;
   const link = { href: workspacePath(workspace.accountId, "/billing"), label: "Buy credits" };
   if (total <= 0n)

@@ -173,6 +173,7 @@ function balanceRemark({ balance, usage }: Overview): string {
   const held = balance.held === 0n ? "" : `, ${formatUsd(balance.held)} on hold`;
   const promo = balance.promo === 0n ? "" : `${formatUsd(balance.promo)} of it promotional`;
   if (usage.dailyCost === 0n) return `${promo === "" ? "no spend this week" : promo}${held}`;
+  if (balance.promo + balance.paid <= 0n) return `used up${held}`;
   const days = Number((balance.promo + balance.paid) / usage.dailyCost);
   if (days < 1) return `less than a day at this rate${held}`;
   if (days > FORECAST_DAYS_MAX) return `more than a year at this rate${held}`;

@@ -32,7 +32,6 @@ import { endOfHour, type KeyNames, readKeyNames } from "../usage/read-usage.ts";
 import { filterOf, type Period, type UsageQuery } from "../usage/usage-query.ts";
 
 const LATEST_CALLS = 8;
-const KEYS_SHOWN_MAX = 100;
 const RATE_DAYS = 7;
 
 export interface Overview {
@@ -85,7 +84,7 @@ export async function readOverview(
     findFreeze(db, accountId),
     readAutoTopUpSummary(db, accountId, now),
     getBudgets(db, accountId, now),
-    listKeysFrom(db, accountId, { revoked: false, limit: KEYS_SHOWN_MAX, now }),
+    listKeysFrom(db, accountId, { revoked: false, now }),
     listLiveWebhooks(db, accountId),
   ]);
   const [liveKeys, members, pendingClaims, waitingClaims, usage] = await Promise.all([
