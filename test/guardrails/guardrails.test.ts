@@ -286,6 +286,27 @@ describeEachStore((store) => {
       expect(sent).toContain("The key is [API_KEY].");
     });
 
+    test("integers beyond 2^53 and spaces reach the provider as they were sent", async () => {
+      await save("mask", { ...MASKING, phases: ["input"] });
+      const rest = `"seed" : 9007199254740993, "tools": [ {"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"n":{"type":"integer","maximum":18446744073709551615}}}}} ]`;
+      for (const [sent, content] of [
+        [`Use ${SECRET}`, "Use [API_KEY]"],
+        ["Use caf\\u00e9", "Use caf\\u00e9"],
+      ] as const) {
+        const text = (model: string, words: string): string =>
+          `{"model": "${model}", "messages": [ {"role":"user", "content":"${words}"} ], ${rest}}`;
+        const response = await fetch(`${gateway.url}/v1/chat/completions`, {
+          method: "POST",
+          headers: account.headers,
+          body: text("sim/echo", sent),
+        });
+        expect(response.status).toBe(200);
+        // Only the members of the gateway's own are added at the start.
+        const { body } = await lastSimulatorRequest(gateway);
+        expect(body).toEndWith(text("echo", content).slice(1));
+      }
+    });
+
     test("of two members with one name, the provider gets the checked one", async () => {
       await save("mask", { ...MASKING, phases: ["input"] });
       const text = `{"model": "sim/echo", "messages": [{"role": "user", "name": "a", "content": "${SECRET}", "content": "plain"}]}`;

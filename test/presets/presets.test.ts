@@ -236,6 +236,39 @@ describeEachStore((store) => {
       expect((await sentBody())["tools"]).toBeUndefined();
     });
 
+    test("keeps integers beyond 2^53 and the bytes of what it does not set", async () => {
+      await save("digits", { model: "sim/echo", system: "Brief.", temperature: 0.2 });
+      const maximum = "18446744073709551615";
+      const parameters = `{"type":"object", "properties":{"n":{"type":"integer","maximum":${maximum}}}}`;
+      const post = (path: string, body: string) =>
+        fetch(gateway.url + path, { method: "POST", headers: account.headers, body });
+      const tools = `"tools" : [ {"type":"function","function":{"name":"f","parameters":${parameters}}} ]`;
+      const chat = await post(
+        "/v1/chat/completions",
+        `{"model":"@preset/digits","messages":[ {"role":"user","content":"caf\\u00e9"}],"seed" : 9007199254740993, ${tools}}`,
+      );
+      expect(chat.status).toBe(200);
+      const { body } = await lastSimulatorRequest(gateway);
+      expect(body).toContain(tools);
+      expect(body).toContain('"seed" : 9007199254740993');
+      expect(body).toContain('{"role":"user","content":"caf\\u00e9"}');
+      expect(JSON.parse(body)).toMatchObject({ model: "echo", temperature: 0.2 });
+      for (const [model, names] of [
+        ["@preset/digits", ["function_declarations", "generation_config"]],
+        ["sim/echo", ["function_declarations", "generation_config"]],
+        ["@preset/digits", ["functionDeclarations", "generationConfig"]],
+      ] as const) {
+        const google = await post(
+          `/v1beta/models/${model}:generateContent`,
+          `{"contents":[{"parts":[{"text":"Hi"}]}], "tools":{"${names[0]}":[{"name":"f","parameters":${parameters}}]},"${names[1]}":{"top_p":0.50}}`,
+        );
+        expect(google.status).toBe(200);
+        const sent = (await lastSimulatorRequest(gateway)).body;
+        expect(sent).toContain(`"parameters":${parameters}`);
+        expect(sent).toContain('"topP":0.50');
+      }
+    });
+
     test("can name a version, or another model", async () => {
       await save("forms", { model: "sim/echo", system: "one" });
       await save("forms", { model: "sim/tiny", system: "two" });

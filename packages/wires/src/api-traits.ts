@@ -9,7 +9,7 @@ import { responsesErrorFields } from "./error-object.ts";
 import { geminiCommonForm } from "./gemini/gemini-common-form.ts";
 import { storedGeminiContent } from "./gemini/gemini-stored-content.ts";
 import { GEMINI_FIELDS, KNOWN_GEMINI_FIELDS } from "./gemini/request/gemini-fields.ts";
-import { normalizeGeminiRequest } from "./gemini/request/normalize-gemini-request.ts";
+import { camelCase, normalizeGeminiRequest } from "./gemini/request/normalize-gemini-request.ts";
 import { sentGeminiPath } from "./gemini/request/sent-gemini-path.ts";
 import { isObject, type JsonObject, objectIn } from "./json-fields.ts";
 import {
@@ -49,6 +49,8 @@ export interface ApiTraits {
   readonly acceptsOtherForm?: boolean;
   /** The body with the names that the reader knows; the same object if it has them already. */
   readonly normalize?: (json: JsonObject) => JsonObject;
+  /** The name that `normalize` gives a member. Absent: its own. */
+  readonly memberName?: (name: string) => string;
   /** A path that a call's report names, by the names in the body that the caller sent. Absent: it has these names itself. */
   readonly sentPath?: (sent: JsonObject, path: string) => string;
   /** The body by the names of the other APIs, for what bounds a call's cost. Absent: it has these names itself. */
@@ -241,6 +243,7 @@ export const API_TRAITS: Readonly<Record<ApiName, ApiTraits>> = {
     ...RELAYED,
     inputField: "contents",
     normalize: normalizeGeminiRequest,
+    memberName: camelCase,
     sentPath: sentGeminiPath,
     withPreset: geminiWithPreset,
     commonForm: geminiCommonForm,

@@ -13,6 +13,7 @@ import { readSse, type SseEvent, type SseParser } from "@postern/wires";
 import { Fault } from "../../base/fault.ts";
 import { applyEdits, type Guard, type TextEdit } from "../../base/guard.ts";
 import { isObject, parseJson } from "../../base/json.ts";
+import { withChanges } from "../request/json-edit.ts";
 import { dropProbabilities, replaceText, type TextField, textFieldsOf } from "./guarded-texts.ts";
 
 /** Unchecked text of a stream that is sent to a hook or a decisions model at once. */
@@ -253,6 +254,6 @@ function bytesOf({ event, json, isChanged }: WaitingEvent): Uint8Array {
   if (!isChanged && event.raw.length > 0) return event.raw;
   if (isChanged) dropProbabilities(json);
   const { name = "", data = "" } = readSse(event) ?? {};
-  const text = isChanged ? JSON.stringify(json) : data;
+  const text = isChanged ? withChanges(data, parseJson(data), json) : data;
   return encoder.encode(`${name === "" ? "" : `event: ${name}\n`}data: ${text}\n\n`);
 }

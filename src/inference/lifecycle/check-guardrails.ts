@@ -7,6 +7,7 @@ import { isObject, type JsonObject, parseObject } from "../../base/json.ts";
 import { parseJsonBody } from "../../http/request/body.ts";
 import { dropProbabilities, replaceText, textFieldsOf } from "../guardrails/guarded-texts.ts";
 import { readForwardedHeaders } from "../request/forwarded-headers.ts";
+import { withChanges } from "../request/json-edit.ts";
 import type { UpstreamReply } from "../upstream/read-upstream-reply.ts";
 import type { CallInput } from "./call.ts";
 
@@ -45,10 +46,11 @@ async function checkGuarded(
   // The request of a background call was checked when the call was created.
   if (guards.input === undefined || input.statefulCall !== undefined || !isObject(json))
     return guarded;
-  await checkJson(guards.input, json, "input");
-  // Written anew even if nothing changed: of two members with one name, a provider may read the one that was not checked.
-  const { text, received = text } = input;
-  return { ...guarded, text: JSON.stringify(json), received, unchecked: text };
+  // Of two members with one name only one was checked: parsing rejects what still has both.
+  if (!(await checkJson(guards.input, json, "input"))) return guarded;
+  const { text: unchecked, received = unchecked } = input;
+  const text = withChanges(unchecked, parseJsonBody(unchecked), json);
+  return { ...guarded, text, received, unchecked };
 }
 
 /** What is sent again is checked again: a guardrail may be newer than the conversation. */
@@ -100,7 +102,7 @@ export async function checkWholeReply(guard: Guard, reply: WholeReply): Promise<
   // A copy, because a denied reply is metered as the provider sent it.
   const json = structuredClone(reply.json);
   const isChanged = await checkJson(guard, json, "output");
-  return isChanged ? { ...reply, json, text: JSON.stringify(json) } : reply;
+  return isChanged ? { ...reply, json, text: withChanges(reply.text, reply.json, json) } : reply;
 }
 
 async function checkJson(guard: Guard, json: JsonObject, phase: GuardPhase): Promise<boolean> {

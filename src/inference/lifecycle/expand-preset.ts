@@ -5,6 +5,7 @@ import { API_TRAITS } from "@postern/wires";
 import { Fault, invalid } from "../../base/fault.ts";
 import { isObject, type JsonObject, objectIn } from "../../base/json.ts";
 import { parseJsonBody } from "../../http/request/body.ts";
+import { withChanges } from "../request/json-edit.ts";
 import type { CallInput } from "./call.ts";
 
 export interface PresetVersion {
@@ -45,7 +46,7 @@ async function expand(
   const [, ownModel = "", name, version] = REFERENCE.exec(reference) ?? [];
   if (name === undefined)
     throw invalid("model", "`model` must be `@preset/<name>` or `@preset/<name>@<version>`.");
-  const { withPreset } = API_TRAITS[input.api];
+  const { withPreset, memberName } = API_TRAITS[input.api];
   if (withPreset === undefined)
     throw invalid(
       "model",
@@ -58,12 +59,8 @@ async function expand(
   const { model: _, ...sent } = json;
   const stated = ownModel === "" ? model : ownModel;
   const body = { ...objectIn(objectIn(fields)?.[input.api]), ...sent };
-  const text = JSON.stringify({
-    model: stated,
-    models,
-    provider,
-    ...withPreset(body, common),
-  });
+  const expanded = { model: stated, models, provider, ...withPreset(body, common) };
+  const text = withChanges(input.text, json, expanded, memberName);
   return {
     ...input,
     text,

@@ -2,6 +2,7 @@
 // are rejected: gateway and provider might read different ones, and the gateway's decides the price.
 
 import { invalid } from "../../base/fault.ts";
+import { isObject, type JsonObject } from "../../base/json.ts";
 import { memoize } from "../../base/memoize.ts";
 
 const QUOTE = 0x22;
@@ -88,6 +89,138 @@ export function withMembers(
     from = edit.end;
   }
   return withoutDanglingComma(out + text.slice(from), edits);
+}
+
+interface TextEdit {
+  readonly at: number;
+  readonly end: number;
+  readonly text: string;
+}
+
+/**
+ * The text for `after`, where `before` is the value of `text`: all that is equal in both keeps its bytes, so no integer loses digits.
+ * `renamed` is the name in `after` of a member that is not there by its own.
+ */
+export function withChanges(
+  text: string,
+  before: unknown,
+  after: unknown,
+  renamed: (name: string) => string = (name) => name,
+): string {
+  const edits: TextEdit[] = [];
+  editValue({ text, edits, renamed }, skipWhitespace(text, 0), before, after);
+  let out = "";
+  let from = 0;
+  for (const edit of edits) {
+    out = `${out}${text.slice(from, edit.at)}${edit.text}`;
+    from = edit.end;
+  }
+  return out + text.slice(from);
+}
+
+interface EditedText {
+  readonly text: string;
+  readonly edits: TextEdit[];
+  readonly renamed: (name: string) => string;
+}
+
+/** Adds the edits of the value at `start`, in their order, and returns the end of the value. */
+function editValue(edited: EditedText, start: number, before: unknown, after: unknown): number {
+  const { text, edits } = edited;
+  if (isObject(before) && isObject(after) && before !== after)
+    return editObject(edited, start, before, after);
+  if (Array.isArray(before) && Array.isArray(after) && before !== after)
+    return editArray(edited, start, before, after);
+  const [item] = Array.isArray(after) && after.length === 1 ? after : [];
+  if (isObject(before) && isObject(item)) {
+    edits.push({ at: start, end: start, text: "[" });
+    const end = editValue(edited, start, before, item);
+    edits.push({ at: end, end, text: "]" });
+    return end;
+  }
+  const end = valueEnd(text, start, { members: 0 });
+  if (before !== after) edits.push({ at: start, end, text: JSON.stringify(after) });
+  return end;
+}
+
+function editObject(
+  edited: EditedText,
+  start: number,
+  before: JsonObject,
+  after: JsonObject,
+): number {
+  const { text, edits, renamed } = edited;
+  const firstEdit = edits.length;
+  const names = new Set<string>();
+  let count = 0;
+  let hasKept = false;
+  let previousEnd = start + 1;
+  let at = skipWhitespace(text, start + 1);
+  while (text.charCodeAt(at) === QUOTE) {
+    const keyEnd = stringEnd(text, at);
+    const key = parseKey(text, at, keyEnd);
+    const name = hasMember(after, key) ? key : renamed(key);
+    names.add(name);
+    count++;
+    const valueStart = skipWhitespace(text, skipWhitespace(text, keyEnd) + 1);
+    const isKept = hasMember(after, name);
+    if (name !== key && isKept) edits.push({ at, end: keyEnd, text: quoted(name) });
+    const end = isKept
+      ? editValue(edited, valueStart, before[key], after[name])
+      : valueEnd(text, valueStart, { members: 0 });
+    const next = skipWhitespace(text, skipComma(text, end));
+    // With the comma before it, or as long as nothing is kept, with the one after it.
+    if (!isKept)
+      edits.push({ at: hasKept ? previousEnd : at, end: hasKept ? end : next, text: "" });
+    hasKept ||= isKept;
+    previousEnd = end;
+    at = next;
+  }
+  const added = Object.keys(after).filter((name) => hasMember(after, name) && !names.has(name));
+  const members = added.map((name) => `${quoted(name)}:${JSON.stringify(after[name])}`).join(",");
+  if (members !== "") {
+    const comma = hasKept ? "," : "";
+    edits.splice(firstEdit, 0, { at: start + 1, end: start + 1, text: members + comma });
+  }
+  // Of two members with one name, only the last is in `before`.
+  if (names.size < count)
+    edits.splice(firstEdit, Infinity, { at: start, end: at + 1, text: JSON.stringify(after) });
+  return at + 1;
+}
+
+/** JSON has no undefined members. */
+function hasMember(object: JsonObject, name: string): boolean {
+  return Object.hasOwn(object, name) && object[name] !== undefined;
+}
+
+/** Items are added or removed in one range of a list; in lists of one length, each item is compared with its own. */
+function editArray(
+  edited: EditedText,
+  start: number,
+  before: readonly unknown[],
+  after: readonly unknown[],
+): number {
+  const { text, edits } = edited;
+  const isSameLength = before.length === after.length;
+  const items: string[] = [];
+  let at = skipWhitespace(text, start + 1);
+  for (const [index, item] of before.entries()) {
+    const end = isSameLength
+      ? editValue(edited, at, item, after[index])
+      : valueEnd(text, at, { members: 0 });
+    if (!isSameLength) items.push(text.slice(at, end));
+    at = skipWhitespace(text, skipComma(text, end));
+  }
+  if (isSameLength) return at + 1;
+  const shorter = Math.min(before.length, after.length);
+  let first = 0;
+  while (first < shorter && before[first] === after[first]) first++;
+  let last = 0;
+  while (last < shorter - first && before.at(-1 - last) === after.at(-1 - last)) last++;
+  const between = after.slice(first, after.length - last).map((item) => JSON.stringify(item));
+  const kept = [...items.slice(0, first), ...between, ...items.slice(before.length - last)];
+  edits.push({ at: start, end: at + 1, text: `[${kept.join(",")}]` });
+  return at + 1;
 }
 
 // Removing the last member leaves the comma before it.

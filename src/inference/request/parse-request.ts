@@ -21,7 +21,7 @@ import { closestName } from "../../base/text/suggest.ts";
 import { parseJsonBody } from "../../http/request/body.ts";
 import { rejectAmbiguousMembers } from "./ambiguous-members.ts";
 import { commonForm } from "./common-form.ts";
-import { memberSpans, type ObjectSpans } from "./json-edit.ts";
+import { memberSpans, type ObjectSpans, withChanges } from "./json-edit.ts";
 import { toolBounds, type ToolBounds } from "./tool-bounds.ts";
 
 export type Api = "chat" | "responses" | "messages" | "gemini" | RelayedApi;
@@ -146,12 +146,15 @@ function readBody(
   const json = parseJsonBody(text);
   if (!isObject(json)) throw invalid(undefined, "The body must be a JSON object.");
   const normalized = asInvalidFault(() => traits.normalize?.(json) ?? json);
-  if (normalized !== json) return { ...readRewritten(JSON.stringify(normalized)), sentJson: json };
+  if (normalized !== json) {
+    const named = withChanges(text, json, normalized, traits.memberName);
+    return { ...readRewritten(named), sentJson: json };
+  }
   const zeros = zeroLimits(json, traits);
   const searching = searchMembers(json, traits);
   if (zeros.length > 0 || searching !== undefined)
     return readRewritten(
-      JSON.stringify({
+      withChanges(text, json, {
         ...json,
         ...searching,
         ...Object.fromEntries(zeros.map((name) => [name, undefined])),

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { inputBound } from "../../../src/inference/metering/input-bound.ts";
-import { memberSpans, withMembers } from "../../../src/inference/request/json-edit.ts";
+import { memberSpans, withChanges, withMembers } from "../../../src/inference/request/json-edit.ts";
 import {
   addExtrasToReply,
   addExtrasAtPath,
@@ -218,6 +218,98 @@ describe("editing members of a JSON text", () => {
       const edited = withMembers(text, spans, { model: undefined, stream: "true" });
       expect(edited.length).toBeGreaterThan(1_000_000);
     }, OBJECTS);
+  });
+});
+
+describe("the text of a changed value", () => {
+  const LONG = "12345678901234567890";
+  /** What `mutate` does at one place of a value; all else stays the same object. */
+  const changed = (json: unknown, pick: number): unknown => {
+    if (Array.isArray(json)) {
+      const at = json.length === 0 ? 0 : pick % json.length;
+      if (pick % 3 === 0) return json.toSpliced(at, 1);
+      if (pick % 3 === 1) return json.toSpliced(at, 0, { added: pick });
+      return json.map((item: unknown, index) => (index === at ? changed(item, pick >> 2) : item));
+    }
+    if (typeof json !== "object" || json === null) return `changed ${pick}`;
+    const names = Object.keys(json);
+    const name = names[pick % Math.max(1, names.length)];
+    if (name === undefined || pick % 3 === 0) return { ...json, added: pick, left: undefined };
+    // Safe because `name` is one of its members.
+    const inner = (json as Record<string, unknown>)[name];
+    return { ...json, [name]: pick % 3 === 1 ? undefined : changed(inner, pick >> 2) };
+  };
+
+  test("has the changed value, and the bytes of all that did not change", () => {
+    fc.assert(
+      fc.property(value, space, fc.nat(), (inner, gap, pick) => {
+        const text = `${gap}{${gap}"seed"${gap}:${gap}${LONG},"value":${gap}${inner}${gap}}${gap}`;
+        const before = JSON.parse(text) as Record<string, unknown>;
+        const after = { ...before, value: changed(before["value"], pick) };
+        const edited = withChanges(text, before, after);
+        // JSON.stringify has no -0.
+        const written = JSON.stringify(JSON.parse(edited));
+        expect(JSON.parse(written)).toEqual(JSON.parse(JSON.stringify(after)));
+        expect(edited).toContain(`"seed"${gap}:${gap}${LONG},"value":${gap}`);
+      }),
+      RUNS,
+    );
+  });
+
+  test("is the same text for an equal value", () => {
+    fc.assert(
+      fc.property(value, space, (inner, gap) => {
+        const text = `${gap}{"value":${inner}}${gap}`;
+        expect(withChanges(text, JSON.parse(text), JSON.parse(text))).toBe(text);
+      }),
+      RUNS,
+    );
+  });
+
+  test("keeps the digits of items beside those that are added or removed", () => {
+    const text = `{"a": [ ${LONG}, {"b":${LONG}}, 3 ], "c" : ${LONG} }`;
+    const before = JSON.parse(text);
+    const [first, second, third] = before.a;
+    expect(withChanges(text, before, { ...before, a: ["new", first, second, third] })).toBe(
+      `{"a": ["new",${LONG},{"b":${LONG}},3], "c" : ${LONG} }`,
+    );
+    expect(withChanges(text, before, { ...before, a: [first, third] })).toBe(
+      `{"a": [${LONG},3], "c" : ${LONG} }`,
+    );
+    expect(withChanges(text, before, { c: before.c, d: 1 })).toBe(`{"d":1,"c" : ${LONG} }`);
+    expect(withChanges(text, before, { a: before.a })).toBe(
+      `{"a": [ ${LONG}, {"b":${LONG}}, 3 ] }`,
+    );
+  });
+
+  test("renames members, and makes a list of one of an object", () => {
+    const text = `{"top_k": ${LONG}, "tool": {"max_n": 1, "keep_me": ${LONG}}}`;
+    const { top_k: topK, tool } = JSON.parse(text);
+    const after = { topK, tool: [{ maxN: 2, keep_me: tool.keep_me }] };
+    const camel = (name: string): string =>
+      name.replaceAll(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
+    expect(withChanges(text, JSON.parse(text), after, camel)).toBe(
+      `{"topK": ${LONG}, "tool": [{"maxN": 2, "keep_me": ${LONG}}]}`,
+    );
+  });
+
+  test("has one of two members with the same name", () => {
+    const text = `{"a": {"b": 1, "b": 2, "c": 3}, "d": [1]}`;
+    const before = JSON.parse(text);
+    expect(withChanges(text, before, { ...before, a: { b: 2, c: 4 } })).toBe(
+      `{"a": {"b":2,"c":4}, "d": [1]}`,
+    );
+  });
+
+  test("takes linear time", () => {
+    expectLinearCpuTime((length) => {
+      const messages = Array.from({ length }, (_, index) => `{"role":"user","n":${index}}`);
+      const text = `{"messages":[${messages.join(",")}]}`;
+      const before = JSON.parse(text);
+      const after = structuredClone(before);
+      for (const message of after.messages) message.n += 1;
+      expect(JSON.parse(withChanges(text, before, after))).toEqual(after);
+    }, 20_000);
   });
 });
 

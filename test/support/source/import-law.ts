@@ -280,7 +280,7 @@ export const INFERENCE_LAW: Readonly<Record<string, readonly string[]>> = {
   routing: ["providers", "request", "metering"],
   upstream: ["providers", "request", "routing"],
   translate: ["providers", "request", "shared-account", "metering", "routing", "upstream"],
-  guardrails: [],
+  guardrails: ["request"],
   streaming: ["request", "metering", "translate", "upstream", "guardrails"],
   media: ["request", "metering"],
   "web-search": ["media"],
