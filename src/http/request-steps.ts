@@ -52,7 +52,7 @@ export function createSteps(
   const operator = [...operatorStart, findOperator(sessions)];
   const parseForm = parsePageForm(clientIpOf, baseUrl);
   return {
-    public: [...start, ...receive, runRead],
+    public: [...start, authenticateHeaders, ...receive, runRead],
     "public-write": [...start, ...receive, write],
     key: [...key, runRead],
     "key-write": [...key, write],
@@ -76,6 +76,9 @@ export function createSteps(
     "operator-form": [...operator, readBody, requireOperator(sessions), parseForm, runRead],
   };
 }
+
+const authenticateHeaders: Step = ({ request, now }, { authenticate }) =>
+  authenticate?.(request.headers, now).then(() => undefined);
 
 const disableIdleTimeout: Step = ({ peer }, { isLongRunning }) => {
   if (isLongRunning === true) peer.disableIdleTimeout();

@@ -180,6 +180,8 @@ interface RouteDoc {
   readonly bodyType?: "json" | "form" | "raw";
   /** The body can be, or is, a form with files. "streamed": the function reads the body of `request` itself. */
   readonly multipart?: "allowed" | "required" | "streamed";
+  /** For a route without an API key: throws if the headers do not authenticate the request, before its body is read. */
+  readonly authenticate?: (headers: Headers, now: number) => Promise<unknown>;
   /** Body size limit; 64 KiB by default. */
   readonly bodyLimitBytes?: number;
   /** The response has a raw key or another secret. */

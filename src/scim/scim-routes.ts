@@ -111,10 +111,14 @@ function scimRoute<P = undefined, Q = undefined, B = undefined>(
     dialect: "scim",
     description: "Authenticates with the bearer token of the page Directory sync of a workspace.",
     bodyLimitBytes: BODY_LIMIT_BYTES,
+    ...(spec.body !== undefined && {
+      authenticate: (headers, now) => requireDirectory(db, headers, now),
+    }),
     ...spec,
     responses: { [status]: doc },
     faults: ["invalid_api_key", ...faults],
     run: async (input) => {
+      // Again after the body, which may take minutes.
       const directory = await requireDirectory(db, input.headers, input.now);
       const resource = await run({ ...input, directory });
       return new Response(resource === undefined ? null : JSON.stringify(resource), {

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { setGroupRole } from "../../src/scim/scim-groups.ts";
 import { createUser, makeMember, type TestUser, visitPage } from "../billing/console-user.ts";
 import { listAudit } from "../console/console-fixture.ts";
+import { sendRaw } from "../http/raw-client.ts";
 import {
   signInWithSso,
   type SsoFixture,
@@ -242,6 +243,14 @@ describe.each(STORE_KINDS)("SCIM on %s", (store) => {
     ]);
     const unknown = await call("GET", "/Nothing");
     expect([unknown.status, unknown.type]).toEqual([404, "application/scim+json"]);
+  });
+
+  test("checks the token before the body arrives, and before it is parsed", async () => {
+    const { host } = new URL(fixture.gateway.url);
+    const head = (length: number): string =>
+      `POST /scim/v2/Users HTTP/1.1\r\nhost: ${host}\r\nauthorization: Bearer scim_${"0".repeat(43)}\r\ncontent-type: application/scim+json\r\ncontent-length: ${length}\r\n\r\n`;
+    expect((await sendRaw(fixture.gateway, head(2_000_000)))?.status).toBe(401);
+    expect((await sendRaw(fixture.gateway, `${head(1)}{`))?.status).toBe(401);
   });
 
   test("changes groups as Okta and Microsoft Entra do", async () => {
