@@ -256,7 +256,7 @@ function upgradeRequired(): Fault {
   return new Fault("method_not_allowed", "not a WebSocket handshake", {
     status: 426,
     message:
-      "GET /v1/responses opens a WebSocket. Send a WebSocket handshake, or send POST requests over HTTP. GET /v1/responses/{id} retrieves a response.",
+      "GET /v1/responses opens a WebSocket. Send a WebSocket handshake with an API key, or send POST requests over HTTP, each of which can be signed. GET /v1/responses/{id} retrieves a response.",
     headers: { upgrade: "websocket", connection: "Upgrade" },
   });
 }

@@ -66,7 +66,8 @@ function parseWith({ clientIpOf, allowsStep }: ParseDeps, decodeBody: DecodeBody
       bodyText: context.bodyText,
       form: context.form,
       formBytes: context.formBytes,
-      acceptWebSocket: peer.acceptWebSocket,
+      // A signature covers a handshake, and no message that follows it.
+      acceptWebSocket: context.checkBody === undefined ? peer.acceptWebSocket : undefined,
       allowsStep,
     };
     return undefined;
