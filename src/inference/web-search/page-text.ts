@@ -66,8 +66,10 @@ export function htmlToPage(html: string): FetchedPage {
     .onDocument({
       text({ text }) {
         countNode();
+        // An inline SVG has a title of its own.
+        if (hiddenDepth > 0) return;
         if (titleDepth > 0) title += text;
-        else if (hiddenDepth === 0) pieces.push(text);
+        else pieces.push(text);
       },
     });
   try {

@@ -29,6 +29,13 @@ test("reads elements that an SVG or a formula ends at once", () => {
   expect(htmlToPage(html)).toEqual({ text: "ab\nc" });
 });
 
+test("has the title of the page, and not that of an inline SVG", () => {
+  const svg = "<svg><title>Icon</title><path/></svg>";
+  const html = `<html><head><title>Page</title></head><body>${svg}<p>Text${svg}</p></body></html>`;
+  expect(htmlToPage(html)).toEqual({ title: "Page", text: "Text" });
+  expect(htmlToPage(`${svg}<p>Text</p>`)).toEqual({ text: "Text" });
+});
+
 test("has no half of a character, which providers refuse", () => {
   const { title, text } = htmlToPage(`<title>${"a".repeat(299)}🙂</title><p>🙂 &#xD83D; b`);
   expect(title).toBe(`${"a".repeat(299)}\ufffd`);
