@@ -22,13 +22,13 @@ function isModelCall({ requestExample }: Route): boolean {
   return isObject(requestExample) && typeof requestExample["model"] === "string";
 }
 
-/** What examples name in place of a simulated model on a gateway without the simulator. */
-const PROVIDER_MODELS: Readonly<Record<string, string>> = {
-  "sim/image": "openai/gpt-image-2",
-  "sim/rerank": "cohere/rerank-v4.0-pro",
-  "sim/speech": "openai/gpt-4o-mini-tts",
-  "sim/transcribe": "openai/gpt-4o-transcribe",
-  "sim/moderation": "openai/omni-moderation-latest",
+/** What examples have in place of a simulated model on a gateway without the simulator. */
+const PROVIDER_MODELS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  "sim/image": { model: "openai/gpt-image-2" },
+  "sim/rerank": { model: "cohere/rerank-v4.0-pro" },
+  "sim/speech": { model: "groq/canopylabs/orpheus-v1-english", voice: "hannah" },
+  "sim/transcribe": { model: "openai/gpt-transcribe" },
+  "sim/moderation": { model: "openai/omni-moderation-latest" },
 };
 
 function withExampleModel(route: Route, settings: DiscoverySettings, example: unknown): unknown {
@@ -37,7 +37,7 @@ function withExampleModel(route: Route, settings: DiscoverySettings, example: un
   if (Object.hasOwn(PROVIDER_MODELS, model))
     return settings.exampleEmbeddingModel.startsWith("sim/")
       ? example
-      : { ...example, model: PROVIDER_MODELS[model] };
+      : { ...example, ...PROVIDER_MODELS[model] };
   const isEmbeddings = `${route.method} ${route.path}` === EMBEDDINGS_ROUTE;
   return {
     ...example,

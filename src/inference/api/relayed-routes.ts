@@ -131,7 +131,7 @@ const RerankReply = z
 
 const SpeechRequest = z
   .looseObject({
-    model: modelField("openai/gpt-4o-mini-tts"),
+    model: modelField("groq/canopylabs/orpheus-v1-english"),
     input: z.string().max(20_000).meta({ description: "The text to speak." }),
     voice: z
       .union([z.string(), z.looseObject({})])
@@ -153,7 +153,7 @@ const File = z.string().meta({ description: "The recording, as a file.", format:
 
 const TranslationRequest = z
   .looseObject({
-    model: modelField("openai/whisper-1"),
+    model: modelField("groq/whisper-large-v3"),
     file: File,
     prompt: z.string().optional().meta({ description: "Words that may occur in it." }),
     response_format: z
@@ -166,7 +166,7 @@ const TranslationRequest = z
 
 const TranscriptionRequest = z
   .looseObject({
-    model: modelField("openai/gpt-4o-transcribe"),
+    model: modelField("openai/gpt-transcribe"),
     file: File,
     language: z.string().optional().meta({ description: "ISO 639-1, such as `en`." }),
     prompt: z.string().optional().meta({ description: "Words that may occur in it." }),
