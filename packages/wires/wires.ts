@@ -159,6 +159,8 @@ export {
   readEmbedContent,
   writeEmbedContent,
 } from "./src/gemini/gemini-endpoints.ts";
+/** The path of an error by the caller's names: `namedAsSent({ generation_config: {…} }, "generationConfig.topK")`. */
+export { namedAsSent } from "./src/gemini/request/sent-gemini-path.ts";
 
 // ---- Frames of streams, and errors within them.
 

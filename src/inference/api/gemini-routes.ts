@@ -4,13 +4,14 @@
 import {
   createSseParser,
   InvalidRequest,
+  namedAsSent,
   readCountTokens,
   readEmbedContent,
   readSse,
   writeEmbedContent,
 } from "@postern/wires";
 import { z } from "zod";
-import { invalid } from "../../base/fault.ts";
+import { Fault, invalid } from "../../base/fault.ts";
 import { isObject, parseObject } from "../../base/json.ts";
 import { parseJsonBody } from "../../http/request/body.ts";
 import {
@@ -117,7 +118,7 @@ function generateRoute(deps: GeminiDeps): Route {
       },
     },
     faults: MODEL_FAULTS,
-    run: (input) => handle(withCall(input, false)),
+    run: (input) => namingFieldsAsSent(input, () => handle(withCall(input, false))),
   });
 }
 
@@ -143,11 +144,12 @@ function streamRoute(deps: GeminiDeps): Route {
       },
     },
     faults: MODEL_FAULTS,
-    run: async (input) => {
-      const call = withCall(input, true);
-      if (input.query?.alt === "sse") return await handle(call);
-      return await asJsonArray(await handle({ ...call, sentForm: JSON_ARRAY_FORM }));
-    },
+    run: (input) =>
+      namingFieldsAsSent(input, async () => {
+        const call = withCall(input, true);
+        if (input.query?.alt === "sse") return await handle(call);
+        return await asJsonArray(await handle({ ...call, sentForm: JSON_ARRAY_FORM }));
+      }),
   });
 }
 
@@ -173,14 +175,15 @@ function countRoute({ countTokens }: GeminiDeps): Route {
       },
     },
     faults: ["forbidden", "model_not_found", "provider_not_configured"],
-    run: async (input: GeminiInput<undefined, AuthenticatedKey>) => {
-      const body = asInvalid(() => readCountTokens(parseJsonBody(input.bodyText)));
-      const bodyText = JSON.stringify({ ...body, model: input.params.model, stream: undefined });
-      const call = callInputOf("gemini", { ...input, bodyText });
-      const { tokens, method } = await countInputTokens(countTokens, call);
-      const headers = { [COUNT_HEADER]: method };
-      return Response.json({ totalTokens: tokens }, { headers });
-    },
+    run: (input: GeminiInput<undefined, AuthenticatedKey>) =>
+      namingFieldsAsSent(input, async () => {
+        const body = asInvalid(() => readCountTokens(parseJsonBody(input.bodyText)));
+        const bodyText = JSON.stringify({ ...body, model: input.params.model, stream: undefined });
+        const call = callInputOf("gemini", { ...input, bodyText });
+        const { tokens, method } = await countInputTokens(countTokens, call);
+        const headers = { [COUNT_HEADER]: method };
+        return Response.json({ totalTokens: tokens }, { headers });
+      }),
   });
 }
 
@@ -252,6 +255,30 @@ function withCall<Q>(
     throw invalid("contents", "`contents` is required: the turns of the conversation.");
   const members = { model: quoted(params.model), stream: isStream ? "true" : undefined };
   return { ...input, bodyText: withMembers(bodyText, spans, members), received: bodyText };
+}
+
+/** The stages of a call know Google's camelCase names; the error has those of the body. */
+async function namingFieldsAsSent(
+  { bodyText }: Pick<GeminiInput<unknown>, "bodyText">,
+  run: () => Promise<Response>,
+): Promise<Response> {
+  try {
+    return await run();
+  } catch (error) {
+    const param = error instanceof Fault ? error.options.param : undefined;
+    if (!(error instanceof Fault) || param === undefined) throw error;
+    const sent = namedAsSent(parseObject(bodyText) ?? {}, param);
+    if (sent === param) throw error;
+    const { message, ...options } = error.options;
+    throw new Fault(error.code, error.message, {
+      ...options,
+      ...(message !== undefined && {
+        message: message.replaceAll(`\`${param}`, () => `\`${sent}`),
+      }),
+      param: sent,
+      cause: error,
+    });
+  }
 }
 
 function asInvalid<T>(read: () => T): T {

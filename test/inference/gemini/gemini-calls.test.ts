@@ -182,7 +182,7 @@ describe("on the gateway's account", () => {
   const googleFile = "https://generativelanguage.googleapis.com/v1beta/files/abc";
   const STORED: readonly (readonly [string, Json])[] = [
     ["cachedContent", { contents: HELLO, cachedContent: "cachedContents/abc" }],
-    ["cachedContent", { contents: HELLO, cached_content: "cachedContents/abc" }],
+    ["cached_content", { contents: HELLO, cached_content: "cachedContents/abc" }],
     ["contents[0].parts[0].fileData.fileUri", file("files/abc123")],
     ["contents[0].parts[0].fileData.fileUri", file("gs://bucket/a.pdf")],
     ["contents[0].parts[0].fileData.fileUri", file(googleFile)],
@@ -345,6 +345,25 @@ describe("a stream", () => {
       });
     }
   });
+});
+
+test("errors name a field as the body does", async () => {
+  for (const [fields, param] of [
+    [{ generation_config: { max_output_tokens: 0 } }, "generation_config.max_output_tokens"],
+    [{ generationConfig: { maxOutputTokens: 0 } }, "generationConfig.maxOutputTokens"],
+    [{ cached_content: "cachedContents/1" }, "cached_content"],
+  ] as const)
+    for (const wire of ["gemini", "chat"] as const) {
+      const { status, json } = await send({
+        model: modelOn(wire),
+        body: { contents: HELLO, ...fields },
+      });
+      expect(status).toBe(400);
+      expect(errorOf({ json })).toMatchObject({
+        message: expect.stringContaining(`\`${param}\``),
+        details: [{ metadata: { field: param } }],
+      });
+    }
 });
 
 test("a quote of the same request binds the call", async () => {

@@ -1,6 +1,6 @@
 // What was dropped is named by the fields that the caller sent.
 import { expect, test } from "bun:test";
-import { sentGeminiPath } from "../../src/gemini/request/sent-gemini-path.ts";
+import { namedAsSent, sentGeminiPath } from "../../src/gemini/request/sent-gemini-path.ts";
 import type { JsonObject } from "../../src/json-fields.ts";
 
 const BODY: JsonObject = {
@@ -48,4 +48,10 @@ test("names in snake_case, and one object for a list, are found", () => {
 test("another path is cut after what the body has of it", () => {
   expect(sentGeminiPath(BODY, "contents[0].parts[0].citations")).toBe("contents[0].parts[0]");
   expect(sentGeminiPath(BODY, "store")).toBe("store");
+});
+
+test("an error's path has the caller's names, as far as the body has it", () => {
+  expect(namedAsSent(SNAKE, "generationConfig.topK")).toBe("generation_config.top_k");
+  expect(namedAsSent(SNAKE, "generationConfig.seed")).toBe("generation_config.seed");
+  expect(namedAsSent(SNAKE, "safetySettings[0]")).toBe("safetySettings[0]");
 });

@@ -15,6 +15,12 @@ export function sentGeminiPath(body: JsonObject, path: string): string {
   return named.path === "" ? path : named.path;
 }
 
+/** The path by the caller's own names, as far as the body has it. */
+export function namedAsSent(body: JsonObject, path: string): string {
+  const { path: sent, rest } = namedBy(body, path);
+  return [sent, rest].filter((part) => part !== "").join(".");
+}
+
 /** Where this API has what the path calls by a name of the gateway. */
 function placesOf(path: string): readonly string[] {
   const dot = path.lastIndexOf(".");
@@ -44,6 +50,8 @@ function placesOf(path: string): readonly string[] {
 
 interface NamedPath {
   readonly path: string;
+  /** What the body does not have of it. */
+  readonly rest: string;
   /** Whether the body has all of it. */
   readonly isWhole: boolean;
 }
@@ -51,16 +59,18 @@ interface NamedPath {
 function namedBy(body: JsonObject, path: string): NamedPath {
   let value: unknown = body;
   const names: string[] = [];
-  for (const step of path.split(".")) {
+  const steps = path.split(".");
+  for (const [depth, step] of steps.entries()) {
     const [, name = "", index] = /^([^[]*)(?:\[(\d+)\])?$/.exec(step) ?? [];
     const key = isObject(value) ? keyOf(value, name) : undefined;
-    if (!isObject(value) || key === undefined) return { path: names.join("."), isWhole: false };
+    if (!isObject(value) || key === undefined)
+      return { path: names.join("."), rest: steps.slice(depth).join("."), isWhole: false };
     names.push(index === undefined ? key : `${key}[${index}]`);
     const member = value[key];
     // Google takes one object for a list of one.
     value = index !== undefined && Array.isArray(member) ? member[Number(index)] : member;
   }
-  return { path: names.join("."), isWhole: true };
+  return { path: names.join("."), rest: "", isWhole: true };
 }
 
 function keyOf(object: JsonObject, name: string): string | undefined {
