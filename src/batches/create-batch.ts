@@ -13,6 +13,7 @@ import type { Caller } from "../http/route.ts";
 import type { CallInput } from "../inference/lifecycle/call.ts";
 import type { ItemEstimate } from "../inference/lifecycle/estimate-item.ts";
 import { ceilCredits } from "../inference/lifecycle/hold/hold-faults.ts";
+import { rejectQuote } from "../inference/request/call-options.ts";
 import { type BatchHoldOutcome, holdBatch } from "../ledger/batch-holds.ts";
 import type { Db, Reader, Tx } from "../store/db.ts";
 import { readCallLabels } from "../usage/session-labels.ts";
@@ -108,6 +109,7 @@ export async function prepareBatch(
   const id = newId("batch", createdAt);
   const dataKey = createDataKey(kek, { id, accountId });
   const expiresAt = createdAt + request.windowMs;
+  rejectQuote({}, request.headers);
   const headers = keptHeaders(request.headers);
   const batch = {
     id,

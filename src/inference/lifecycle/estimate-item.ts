@@ -6,6 +6,7 @@ import type { Nano } from "../../base/money/money.ts";
 import {
   type CostCeiling,
   readCostCeiling,
+  rejectQuote,
   rejectUnknownOptions,
 } from "../request/call-options.ts";
 import type { PricedCandidate } from "../routing/priced-candidates.ts";
@@ -48,6 +49,7 @@ export async function estimateBatchItem(
   input: CallInput,
 ): Promise<ItemEstimate> {
   const { amount, first, routed, ceiling, isContinued } = await priceItem(deps, input);
+  rejectQuote(routed.request.json, input.headers);
   const { candidate } = first;
   const found = isContinued ? undefined : batchTargetOf(deps.route, routed, candidate);
   const inBatch = found && priceInBatch(routed, candidate);

@@ -97,6 +97,16 @@ export function readQuoteOffer(
   return { offer: offer.trim(), param };
 }
 
+/** For a call that waits. Its hold has the most that it can cost, and a quote would expire before it runs. */
+export function rejectQuote(json: JsonObject, headers: RequestHeaders): void {
+  const param = readQuoteOffer(json, headers)?.param;
+  if (param !== undefined)
+    throw invalid(
+      param,
+      `Batches and responses that wait take no quote, which would expire before they run. Remove \`${param}\`, and cap the cost with \`max_cost_usd\` in \`postern\`.`,
+    );
+}
+
 /** Which replies of earlier identical calls the caller takes, and how long this one's is kept. */
 export interface CacheOption {
   readonly seconds: number;
