@@ -53,6 +53,8 @@ export interface Batch extends ItemCounts {
   readonly inputFileId: string | null;
   /** Set if its only item completes a background response: the API does not show the batch then. */
   readonly responseId: string | null;
+  /** Of the request of that response, as it was received. */
+  readonly requestSha256: string | null;
   readonly outputFileId: string | null;
   readonly errorFileId: string | null;
   readonly dataKey: string;
@@ -76,6 +78,7 @@ type NewBatch = Pick<
   | "metadata"
   | "inputFileId"
   | "responseId"
+  | "requestSha256"
   | "dataKey"
   | "createdAt"
   | "expiresAt"
@@ -86,8 +89,8 @@ export async function insertBatch(tx: Tx, batch: NewBatch): Promise<void> {
   const { id, accountId, keyId, form, endpoint, metadata, inputFileId, dataKey } = batch;
   await tx.run(
     `insert into batch (id, account_id, key_id, form, endpoint, status, requests, bytes, headers, metadata, input_file_id,
-       response_id, data_key, created_at, expires_at, succeeded, errored, canceled, expired, cost)
-     values (?, ?, ?, ?, ?, 'validating', 0, 0, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0)`,
+       response_id, request_sha256, data_key, created_at, expires_at, succeeded, errored, canceled, expired, cost)
+     values (?, ?, ?, ?, ?, 'validating', 0, 0, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0)`,
     [
       id,
       accountId,
@@ -98,6 +101,7 @@ export async function insertBatch(tx: Tx, batch: NewBatch): Promise<void> {
       metadata === null ? null : JSON.stringify(metadata),
       inputFileId,
       batch.responseId,
+      batch.requestSha256,
       dataKey,
       batch.createdAt,
       batch.expiresAt,
@@ -382,6 +386,7 @@ function toBatch(row: Row): Batch {
     metadata: toMetadata(textOrNull(row, "metadata")),
     inputFileId: textOrNull(row, "input_file_id"),
     responseId: textOrNull(row, "response_id"),
+    requestSha256: textOrNull(row, "request_sha256"),
     outputFileId: textOrNull(row, "output_file_id"),
     errorFileId: textOrNull(row, "error_file_id"),
     dataKey: text(row, "data_key"),

@@ -56,7 +56,10 @@ export interface Batches {
 interface QueuedCall {
   readonly input: Pick<CallInput, "caller" | "headers">;
   readonly responseId: string;
-  readonly body: JsonObject;
+  /** JSON text. */
+  readonly body: string;
+  /** Of the request as it was received. */
+  readonly requestSha256: string;
   readonly windowMs: number;
 }
 
@@ -114,7 +117,8 @@ export function createBatches(deps: CreateBatchDeps & Pick<Batches, "wake">): Ba
   };
 }
 
-function requestOf({ input, responseId, body, windowMs }: QueuedCall): NewBatchRequest {
+function requestOf(call: QueuedCall): NewBatchRequest {
+  const { input, responseId, requestSha256, body, windowMs } = call;
   const { caller, headers } = input;
   return {
     caller,
@@ -124,9 +128,9 @@ function requestOf({ input, responseId, body, windowMs }: QueuedCall): NewBatchR
     metadata: null,
     processing: "auto",
     inputFileId: null,
-    responseId,
+    response: { id: responseId, requestSha256 },
     windowMs,
-    items: [{ path: "the request", customId: responseId, body }],
+    items: [{ path: "the request", customId: responseId, body: JSON.parse(body), text: body }],
   };
 }
 

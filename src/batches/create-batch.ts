@@ -63,6 +63,8 @@ export interface SentItem {
 }
 
 export const PROCESSINGS = ["auto", "gateway", "provider"] as const;
+  /** The body as it was sent; absent for its compact JSON. */
+  readonly text?: string;
 /** Who is to run a batch. */
 export type Processing = (typeof PROCESSINGS)[number];
 
@@ -74,7 +76,7 @@ export interface NewBatchRequest {
   readonly metadata: JsonObject | null;
   readonly inputFileId: string | null;
   /** Set if the only item completes a background response. What is wrong with it fails the batch. */
-  readonly responseId?: string;
+  readonly response?: { readonly id: string; readonly requestSha256: string };
   readonly windowMs: number;
   readonly processing: Processing;
   readonly items: Iterable<SentItem> | AsyncIterable<SentItem>;
@@ -98,7 +100,7 @@ export async function prepareBatch(
   request: NewBatchRequest,
 ): Promise<PreparedBatch> {
   const { db, kek } = deps;
-  const { caller, form, endpoint, metadata, inputFileId, responseId = null } = request;
+  const { caller, form, endpoint, metadata, inputFileId, response } = request;
   const { accountId, keyId } = caller;
   if (caller.policy?.sessionLimitUsd !== undefined) throw sessionLimitFault();
   readCallLabels(request.headers);
@@ -120,12 +122,13 @@ export async function prepareBatch(
     headers,
     metadata,
     inputFileId,
-    responseId,
+    responseId: response?.id ?? null,
+    requestSha256: response?.requestSha256 ?? null,
   };
   await db.write((tx) => insertBatch(tx, { ...batch, dataKey, createdAt, expiresAt }), "os_cache");
   const { expandPreset, estimateItem, now } = deps;
   const sealer = openSealer(kek, { id, accountId }, dataKey);
-  const isResponse = responseId !== null;
+  const isResponse = response !== undefined;
   const call = { endpoint, headers, caller, isResponse };
   const context = { db, expandPreset, estimateItem, now, ...call, sealer };
   try {
@@ -166,11 +169,11 @@ const RESPONSE_WINDOW_MS = 8 * HOUR_MS;
 /** `found`: the provider that can run all of the requests. */
 function providerFor(
   { hasNoBatches }: CreateBatchDeps,
-  { processing, windowMs, responseId }: NewBatchRequest,
+  { processing, windowMs, response }: NewBatchRequest,
   found: string | undefined,
 ): string | null {
   if (processing === "gateway") return null;
-  const leastMs = responseId === undefined ? PROVIDER_WINDOW_MS : RESPONSE_WINDOW_MS;
+  const leastMs = response === undefined ? PROVIDER_WINDOW_MS : RESPONSE_WINDOW_MS;
   const isPossible = found !== undefined && windowMs >= leastMs && !hasNoBatches(found);
   if (isPossible) return found;
   if (processing === "auto") return null;
@@ -241,7 +244,7 @@ interface StoredItems extends Pick<PreparedBatch, "requests" | "bytes"> {
 
 /** What is wrong with the structure of a batch fails all of it; what is wrong with a call fails the item. */
 function checkItem(
-  { path, customId, body }: SentItem,
+  { path, customId, body, text = JSON.stringify(body) }: SentItem,
   seen: Set<string>,
 ): { readonly customId: string; readonly text: string } {
   if (seen.size >= REQUESTS_MAX) throw tooManyRequests(path);
@@ -263,7 +266,6 @@ function checkItem(
         `${path}.${field}`,
         `\`${field}\` of ${path} must be absent or false: requests of a batch are not streamed.`,
       );
-  const text = JSON.stringify(body);
   if (text.length > REQUEST_MAX_BYTES)
     throw invalid(path, `The body of ${path} must have at most ${REQUEST_MAX_BYTES} characters.`);
   return { customId, text };

@@ -20,7 +20,7 @@ export interface OpenBatch {
 type OpenBatchItem = Pick<OpenBatch, "sealer"> & {
   readonly batch: Pick<
     Batch,
-    "id" | "endpoint" | "provider" | "responseId" | "createdAt" | "expiresAt"
+    "id" | "endpoint" | "provider" | "responseId" | "requestSha256" | "createdAt" | "expiresAt"
   >;
 };
 
@@ -28,12 +28,15 @@ export function toBatchItem(
   { batch, sealer }: OpenBatchItem,
   { position, share }: Pick<PendingItem, "position" | "share">,
 ): BatchItem {
-  const { responseId } = batch;
+  const { responseId, requestSha256 } = batch;
   return {
     holdId: batch.id,
     share,
     hasNoCall: batch.provider !== null,
-    response: responseId === null ? undefined : { id: responseId, fields: responseFields(batch) },
+    response:
+      responseId === null
+        ? undefined
+        : { id: responseId, fields: responseFields(batch), requestSha256 },
     toSettlement: ({ requestId, status, cost, body, fault }) => {
       if (body === undefined && cost === 0n) return undefined;
       const isResult = body !== undefined && body.length <= RESULT_MAX_LENGTH;

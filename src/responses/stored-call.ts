@@ -65,7 +65,7 @@ export interface StoredCall {
   readonly call: StatefulCall;
   readonly captured: CapturedResult;
   /** The caller's request, before expansion. */
-  readonly requestJson: JsonObject;
+  readonly request: ParsedRequest;
   readonly createdAt: number;
   readonly previousId: string | undefined;
   /** The record with this status and response; `text` is the response, if it was serialized already. */
@@ -131,7 +131,7 @@ export function createStoredCall(options: StoredCallOptions): StoredCall {
     id,
     call: { request: expanded, sharedCredentialsFault, requestFor, storeReply },
     captured,
-    requestJson: request.json,
+    request,
     createdAt: input.now,
     previousId: history?.parent.id,
     toRecord,

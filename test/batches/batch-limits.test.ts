@@ -282,7 +282,14 @@ test("a result above the limit of size ends its item in error, at its cost", () 
   const sealer = { seal: (_: string, text: string) => Buffer.from(text), open: () => "" };
   const times = { createdAt: 0, expiresAt: 1 };
   const endpoint = "/v1/embeddings";
-  const batch = { id: "batch_1", endpoint, provider: null, responseId: null, ...times };
+  const batch = {
+    id: "batch_1",
+    endpoint,
+    provider: null,
+    responseId: null,
+    requestSha256: null,
+    ...times,
+  };
   const { toSettlement } = toBatchItem({ batch, sealer }, { position: 0, share: 9n });
   const result = { requestId: "req_1", status: 200, cost: 5n, fault: undefined };
   const short = toSettlement({ ...result, body: "{}" });

@@ -13,9 +13,16 @@ export interface BatchItem {
   /** Set if its provider ran it, in a batch of its own. */
   readonly hasNoCall?: boolean;
   /** The background response that its result completes, and what the gateway writes into it. */
-  readonly response?: { readonly id: string; readonly fields: JsonObject } | undefined;
+  readonly response?: ItemResponse | undefined;
   /** The item's result, to be written with its charge; undefined if the item is run again. */
   readonly toSettlement: (result: ItemResult) => ItemSettlement | undefined;
+}
+
+interface ItemResponse {
+  readonly id: string;
+  readonly fields: JsonObject;
+  /** Of its request as it was received. */
+  readonly requestSha256: string | null;
 }
 
 export interface ItemResult {

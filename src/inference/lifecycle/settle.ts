@@ -282,7 +282,7 @@ function receiptDetail(
   if (receipt === undefined || responseSha256 === undefined) return undefined;
   return {
     requestedModel: request.model,
-    requestSha256: sha256(input.received ?? input.text),
+    requestSha256: input.batchItem?.response?.requestSha256 ?? sha256(input.received ?? input.text),
     responseSha256,
     priceSource: model.source,
     priceChecked: model.checked,

@@ -68,7 +68,7 @@ export function createBackground(deps: BackgroundDeps): Background {
     rejectOverLimit([...running.values()], accountId);
     const abort = new AbortController();
     const accepted = Promise.withResolvers<string>();
-    const log = storedCall.requestJson["stream"] === true ? createEventLog() : undefined;
+    const log = storedCall.request.json["stream"] === true ? createEventLog() : undefined;
     const runningCall: RunningCall = {
       accountId,
       abort,
@@ -175,7 +175,7 @@ async function insertInProgress(
   { idempotent, requestId }: CallInput,
 ): Promise<string> {
   const initialResponse = initialResponseOf(storedCall);
-  const isStream = storedCall.requestJson["stream"] === true;
+  const isStream = storedCall.request.json["stream"] === true;
   // A repetition of a streamed call gets its first event, and continues with `starting_after`.
   const body = isStream
     ? toSse(
@@ -289,12 +289,12 @@ const ECHOED_DEFAULTS: JsonObject = {
 
 export function initialResponseOf({
   id,
-  requestJson,
+  request: { json },
   createdAt,
   previousId,
 }: StoredCall): JsonObject {
   const echoed = Object.entries(ECHOED_DEFAULTS).map(([name, defaultValue]) => {
-    const value = requestJson[name] ?? defaultValue;
+    const value = json[name] ?? defaultValue;
     return [
       name,
       isObject(value) && isObject(defaultValue) ? { ...defaultValue, ...value } : value,
@@ -309,7 +309,7 @@ export function initialResponseOf({
     completed_at: null,
     error: null,
     incomplete_details: null,
-    model: requestJson["model"],
+    model: json["model"],
     output: [],
     previous_response_id: previousId ?? null,
     store: true,

@@ -7,6 +7,8 @@ import { isObject, isSet, type JsonObject } from "../../base/json.ts";
 import { HOUR_MS } from "../../base/time.ts";
 import { wholeAccount } from "../../http/reach.ts";
 import type { CallInput } from "../../inference/lifecycle/call.ts";
+import { sha256 } from "../../inference/lifecycle/settle.ts";
+import { withMembers } from "../../inference/request/json-edit.ts";
 import type { ParsedRequest } from "../../inference/request/parse-request.ts";
 import type { Tx } from "../../store/db.ts";
 import { decryptStored } from "../storage/history.ts";
@@ -44,7 +46,10 @@ export interface ResponseQueue {
 interface QueuedCall {
   readonly input: CallInput;
   readonly responseId: string;
-  readonly body: JsonObject;
+  /** The request without what makes it wait, as JSON text. */
+  readonly body: string;
+  /** Of the request as it was received, for a receipt. */
+  readonly requestSha256: string;
   readonly windowMs: number;
 }
 
@@ -93,9 +98,11 @@ export async function queueResponse(
       "x-postern-session-limit-usd",
       `A response with a \`${WINDOW}\` is of no session. Remove \`x-postern-session-limit-usd\`.`,
     );
-  const { background: _b, background_options: _o, stream: _s, ...body } = storedCall.requestJson;
-  const { id: responseId } = storedCall;
-  const call = { input, responseId, body: { ...body, store: true }, windowMs };
+  const { id: responseId, request } = storedCall;
+  const members = { background: undefined, background_options: undefined, stream: undefined };
+  const body = withMembers(request.text, request.spans, { ...members, store: "true" });
+  const requestSha256 = sha256(input.received ?? input.text);
+  const call = { input, responseId, body, requestSha256, windowMs };
   let text = "";
   await queue.add(call, async (tx, { batchId, fields }) => {
     const response = { ...initialResponseOf(storedCall), ...fields, status: "queued" };

@@ -861,6 +861,7 @@ create table batch (
   metadata text, -- of the caller, as JSON
   input_file_id text, -- file with its requests; null if they were in the body
   response_id text, -- background response that its only item completes: it is no batch of the API then
+  request_sha256 text, -- hash of the request of that response as it was received, for a receipt
   output_file_id text, -- file with the results, once it has ended
   error_file_id text, -- file with the errors, once it has ended
   data_key text not null, -- wrapped data key
