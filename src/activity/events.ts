@@ -29,6 +29,10 @@ export const EVENT_TYPES = [
   "webhook.disabled",
   "sink.disabled",
   "batch.ended",
+  "response.completed",
+  "response.incomplete",
+  "response.failed",
+  "response.cancelled",
   "service_credit.posted",
 ] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
@@ -57,6 +61,12 @@ interface BalanceData {
   readonly usd: number;
   /** The threshold that the balance fell below. */
   readonly below_usd: number;
+}
+
+/** As at OpenAI. */
+interface ResponseData {
+  /** The id of the response. */
+  readonly id: string;
 }
 
 /** The `data` of each event type. It must not contain secrets: any key of the account can read it. */
@@ -144,6 +154,10 @@ interface EventData {
     readonly expired: number;
     readonly cost_usd: number;
   };
+  readonly "response.completed": ResponseData;
+  readonly "response.incomplete": ResponseData;
+  readonly "response.failed": ResponseData;
+  readonly "response.cancelled": ResponseData;
   readonly "service_credit.posted": {
     readonly service_credit_id: string;
     readonly service_level_id: string;

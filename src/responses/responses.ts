@@ -36,6 +36,7 @@ import {
 } from "./compaction/compaction-item.ts";
 import { type PastItem, referencedId } from "./items.ts";
 import { type StoredResponseView, toResponseRecord } from "./response-record.ts";
+import { failAllOrphaned, stopBackground } from "./storage/end-response.ts";
 import {
   decryptStored,
   type HistoryContext,
@@ -112,7 +113,8 @@ export function createResponses(deps: ResponsesDeps): Responses {
       readPastItems({ reader: db, kek, reach: reachOf(caller), now }, previousId),
   };
   const streams = createEventStreams();
-  const background = createBackground({ db, log, streams, infer, storeIdempotentReply });
+  const { now } = deps;
+  const background = createBackground({ db, log, streams, now, infer, storeIdempotentReply });
   const limit = createStorageLimit(db);
   const queueDeps = { queue, storeIdempotentReply };
   const calls = { db, kek, envelopes, compactionKey, background, queueDeps, limit, storage };
@@ -151,7 +153,7 @@ export function createResponses(deps: ResponsesDeps): Responses {
         throw invalid("id", "Only responses created with `background: true` can be canceled.");
       const stopped = await db.write(async (tx) => {
         if (stored.status === "queued") await queue.cancel(tx, { id: stored.holdId, accountId });
-        return stopResponse(tx, { id, accountId, status: "cancelled" });
+        return stopBackground(tx, { id, accountId, status: "cancelled" }, deps.now());
       });
       background.abort(id);
       const after = await find(reach, id, now);
@@ -160,8 +162,8 @@ export function createResponses(deps: ResponsesDeps): Responses {
       return after;
     },
     enforceLimits: limit.enforce,
-    sweep: (now) => sweep(db, now),
-    failOrphaned: async (before) => void (await db.write((tx) => failOrphaned(tx, before))),
+    sweep: (now) => sweep(db, queue, now),
+    failOrphaned: (before) => db.write((tx) => failAllOrphaned(tx, before, deps.now())),
     abortCanceled: background.abortCanceled,
     startDraining: streams.endAll,
     abortAll: background.abortAll,

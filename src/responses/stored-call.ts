@@ -7,7 +7,12 @@ import type { JsonObject } from "../base/json.ts";
 import { lazy } from "../base/lazy.ts";
 import { DAY_MS } from "../base/time.ts";
 import type { BatchItem } from "../inference/lifecycle/batch-item.ts";
-import type { CallInput, StatefulCall, ResponseWrite } from "../inference/lifecycle/call.ts";
+import type {
+  CallInput,
+  EndedWrite,
+  ResponseWrite,
+  StatefulCall,
+} from "../inference/lifecycle/call.ts";
 import {
   containersIn,
   type ItemUse,
@@ -29,12 +34,12 @@ import {
   takesItems,
 } from "./items.ts";
 import { withReplyOverrides, type ReplyOverrides, type CapturedResult } from "./reply-overrides.ts";
+import { finishBackground } from "./storage/end-response.ts";
 import type { History } from "./storage/history.ts";
 import type { Envelope, Envelopes } from "./storage/response-encryption.ts";
 import {
   RESPONSE_STATUSES,
   type StoredResponse,
-  finishResponse,
   insertItems,
   insertResponses,
   linkUsage,
@@ -299,9 +304,9 @@ function responseWrite(record: ResponseRecord): ResponseWrite {
   return { record, writeAll };
 }
 
-async function writeAll(tx: Tx, writes: readonly ResponseWrite[]): Promise<void> {
+async function writeAll(tx: Tx, writes: readonly EndedWrite[]): Promise<void> {
   // Safe because only `responseWrite` creates writes with this function.
-  const records = writes.map(({ record }) => record as ResponseRecord);
+  const records = writes.map(({ record, endedAt }) => ({ ...(record as ResponseRecord), endedAt }));
   const background = records.filter(({ response }) => response.background);
   const foreground = records.filter(({ response }) => !response.background);
   await insertResponses(
@@ -310,7 +315,7 @@ async function writeAll(tx: Tx, writes: readonly ResponseWrite[]): Promise<void>
   );
   const written = [...foreground];
   for (const record of background)
-    if (await finishResponse(tx, record.response)) written.push(record);
+    if (await finishBackground(tx, record.response, record.endedAt)) written.push(record);
     else await linkUsage(tx, record.response);
   await insertItems(
     tx,

@@ -50,7 +50,15 @@ export async function writeCallRecords(
     charges,
     rollupQueue,
   );
-  const responses = records.flatMap(({ response }) => response ?? []);
+  const responses = records.flatMap(({ response, usage: { createdAt, latencyMs } }) =>
+    response === undefined
+      ? []
+      : {
+          record: response.record,
+          writeAll: response.writeAll,
+          endedAt: createdAt + latencyMs,
+        },
+  );
   await responses[0]?.writeAll(tx, responses);
   await settleItems(
     tx,

@@ -1,6 +1,7 @@
 // Background responses with a completion window: who runs them, what they cost, and how they end.
 
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { createHash } from "node:crypto";
 import OpenAI from "openai";
 import { setBatchFaults } from "../batches/batch-harness.ts";
 import {
@@ -14,6 +15,7 @@ import {
   errorOf,
   expectEnvelope,
   type Json,
+  lastSimulatorRequest,
   readWallet,
   usageRecordsOf,
 } from "../inference/support/harness.ts";
@@ -371,6 +373,84 @@ for (const store of STORE_KINDS) {
       expect(masked.json["postern"]).toMatchObject({ processing: "gateway" });
       expect(textOf(await end(masked.json))).toBe("You said: Use [API_KEY]");
       await noHold();
+    });
+
+    test("have the receipt of the request as it was sent, which reaches the model with all digits", async () => {
+      const account = await at.fund();
+      const parameters = `{"type":"object", "properties":{"n":{"type":"integer","maximum":18446744073709551615}}}`;
+      for (const model of [GPT, "sim/echo"]) {
+        const body = `{"model": "${model}", "input": "Hi",  "background": true, "background_options": {"completion_window": "8h"}, "max_output_tokens": 64, "tools": [{"type":"function","name":"f","strict":false,"parameters":${parameters}}], "postern": {"receipt": true}}`;
+        const reply = await fetch(`${at.gateway.url}/v1/responses`, {
+          method: "POST",
+          headers: account.headers,
+          body,
+        });
+        const created = (await reply.json()) as Json;
+        expect([reply.status, created["status"]]).toEqual([200, "queued"]);
+        expect((await end(created))["status"]).toBe("completed");
+        const { json } = await call(at.gateway, account, "GET /v1/usage?limit=1");
+        const [record] = json["data"] as readonly Json[];
+        const { text } = await call(
+          at.gateway,
+          account,
+          `GET /v1/usage/${String(record?.["id"])}/receipt`,
+        );
+        const [, payload = ""] = String((JSON.parse(text) as Json)["receipt"]).split(".");
+        const receipt = JSON.parse(Buffer.from(payload, "base64url").toString()) as Json;
+        expect(receipt["request_sha256"]).toBe(createHash("sha256").update(body).digest("hex"));
+      }
+      expect((await lastSimulatorRequest(at.gateway)).body).toContain(parameters);
+    });
+
+    test("and batches take no quote, which would expire before they run", async () => {
+      const account = await at.fund();
+      const body = { model: GPT, input: "Hi", max_output_tokens: 64 };
+      const quote = await call(at.gateway, account, "POST /v1/quote?api=responses", { body });
+      const offer = String(quote.json["offer"]);
+      const header = { "x-postern-quote": offer };
+      const batch = { endpoint: "/v1/responses", requests: [{ custom_id: "1", body }] };
+      for (const [param, reply] of [
+        ["x-postern-quote", await post(account, windowOf("8h"), header)],
+        ["postern.quote", await post(account, { ...windowOf("8h"), postern: { quote: offer } })],
+        [
+          "x-postern-quote",
+          await call(at.gateway, account, "POST /v1/batches", { headers: header, body: batch }),
+        ],
+      ] as const) {
+        expect([reply.status, errorOf(reply.json)["param"]]).toEqual([400, param]);
+        expect(String(errorOf(reply.json)["message"])).toContain("max_cost_usd");
+      }
+      expect(await at.held()).toBe(0n);
+    });
+
+    test("end with an event, as do background responses that start at once", async () => {
+      const account = await at.fund();
+      const ends = async (id: unknown): Promise<readonly unknown[]> => {
+        const { json } = await call(at.gateway, account, "GET /v1/events?limit=100");
+        const events = json["data"] as readonly Json[];
+        return events.flatMap(({ type, data }) => ((data as Json)["id"] === id ? type : []));
+      };
+      const start = async (fields: Json): Promise<unknown> =>
+        (await post(account, { model: "sim/echo", ...fields })).json["id"];
+      for (const wait of [windowOf("2h"), {}]) {
+        const wanted = [
+          ["response.completed", await start(wait)],
+          [
+            "response.incomplete",
+            await start({ ...wait, max_output_tokens: 16, input: "word ".repeat(99) }),
+          ],
+          ["response.failed", await start({ ...wait, input: "[[sim: status=400]] x" })],
+        ] as const;
+        for (const [type, id] of wanted) {
+          await eventually(async () => (await ends(id)).length > 0);
+          expect(await ends(id)).toEqual([type]);
+        }
+        const canceled = await start({ ...wait, input: "[[sim: latency=3000]] x" });
+        expect((await cancelResponse(at.gateway, account, canceled)).status).toBe(200);
+        expect(await ends(canceled)).toEqual(["response.cancelled"]);
+        await noHold();
+        expect(await ends(canceled)).toEqual(["response.cancelled"]);
+      }
     });
 
     test("end for the official SDK, which polls them", async () => {

@@ -131,8 +131,10 @@ export interface CandidateRequest {
 /** A response to be stored. The settlements of a batch write theirs together. */
 export interface ResponseWrite {
   readonly record: unknown;
-  readonly writeAll: (tx: Tx, writes: readonly ResponseWrite[]) => Promise<void>;
+  readonly writeAll: (tx: Tx, writes: readonly EndedWrite[]) => Promise<void>;
 }
+
+export type EndedWrite = ResponseWrite & { readonly endedAt: number };
 
 export interface ParsedCall {
   readonly input: CallInput;

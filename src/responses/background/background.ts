@@ -9,7 +9,8 @@ import type { IdempotentCall } from "../../http/request/idempotent-call.ts";
 import type { CallInput, StoredReply } from "../../inference/lifecycle/call.ts";
 import { type Db, isUnavailable, type Tx } from "../../store/db.ts";
 import { PROCESS_DIED_ERROR } from "../response-record.ts";
-import { insertResponses, findNotCanceled, stopResponse } from "../storage/response-rows.ts";
+import { stopBackground } from "../storage/end-response.ts";
+import { insertResponses, findNotCanceled } from "../storage/response-rows.ts";
 import type { StoredCall } from "../stored-call.ts";
 import { createEventLog, type EventLog, toSse } from "./event-log.ts";
 import type { EventStreams } from "./event-streams.ts";
@@ -39,6 +40,7 @@ export interface BackgroundDeps {
   readonly db: Db;
   readonly log: Log;
   readonly streams: EventStreams;
+  readonly now: () => number;
   readonly infer: (input: CallInput) => Promise<Response>;
   /** Stores the response for its `Idempotency-Key`, in the transaction that writes the record. */
   readonly storeIdempotentReply: (
@@ -102,7 +104,7 @@ export function createBackground(deps: BackgroundDeps): Background {
       }
       const failed = failedResponseOf(storedCall, failure);
       const hasFailed = await untilAvailable(db, () =>
-        db.write((tx) => failUnfinished(tx, storedCall, accountId, failed)),
+        db.write((tx) => failUnfinished(tx, storedCall, { accountId, failed }, deps.now())),
       );
       if (hasFailed) log?.add({ type: "response.failed", response: failed });
     };
@@ -257,12 +259,12 @@ function failedResponseOf(storedCall: StoredCall, failure: JsonObject | undefine
 /** False if the response has ended otherwise. */
 function failUnfinished(
   tx: Tx,
-  storedCall: StoredCall,
-  accountId: string,
-  failed: JsonObject,
+  { id, encrypt }: StoredCall,
+  { accountId, failed }: { readonly accountId: string; readonly failed: JsonObject },
+  now: number,
 ): Promise<boolean> {
-  const response = storedCall.encrypt("response", JSON.stringify(failed));
-  return stopResponse(tx, { id: storedCall.id, accountId, status: "failed" }, response);
+  const response = encrypt("response", JSON.stringify(failed));
+  return stopBackground(tx, { id, accountId, status: "failed" }, now, response);
 }
 
 /** The request fields that a response repeats, with their defaults. */

@@ -11,14 +11,10 @@ import { sha256 } from "../../inference/lifecycle/settle.ts";
 import { withMembers } from "../../inference/request/json-edit.ts";
 import type { ParsedRequest } from "../../inference/request/parse-request.ts";
 import type { Tx } from "../../store/db.ts";
+import { stopBackground } from "../storage/end-response.ts";
 import { decryptStored } from "../storage/history.ts";
 import { encryptResponse } from "../storage/response-encryption.ts";
-import {
-  findResponse,
-  insertResponses,
-  stopResponse,
-  type StoredResponse,
-} from "../storage/response-rows.ts";
+import { findResponse, insertResponses, type StoredResponse } from "../storage/response-rows.ts";
 import type { StoredCall } from "../stored-call.ts";
 import {
   type BackgroundDeps,
@@ -130,9 +126,10 @@ export async function endQueued(
 ): Promise<void> {
   const stored = await findResponse(tx, wholeAccount(accountId), id, now);
   if (stored?.status !== "queued") return;
-  if (status === "cancelled") return void (await stopResponse(tx, { id, accountId, status }));
+  if (status === "cancelled")
+    return void (await stopBackground(tx, { id, accountId, status }, now));
   const response = decryptStored(kek, stored).response();
   const failed = { ...response, status, error: { code: "server_error", message } };
   const sealed = encryptResponse(kek, stored, JSON.stringify(failed));
-  await stopResponse(tx, { id, accountId, status }, sealed);
+  await stopBackground(tx, { id, accountId, status }, now, sealed);
 }

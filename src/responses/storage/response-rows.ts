@@ -25,7 +25,7 @@ export const RESPONSE_STATUSES = [
   "failed",
   "cancelled",
 ] as const;
-type ResponseStatus = (typeof RESPONSE_STATUSES)[number];
+export type ResponseStatus = (typeof RESPONSE_STATUSES)[number];
 
 export interface StoredResponse extends EncryptedResponse {
   readonly keyId: string;
@@ -318,8 +318,11 @@ export async function deleteExpired(tx: Tx, now: number, limit: number): Promise
   return rows.length;
 }
 
-/** Fails responses in progress without a hold: their process died. */
-export async function failOrphaned(tx: Tx, startedBefore: number): Promise<number> {
+/** Fails responses in progress without a hold, and returns them: their process died. */
+export async function failOrphaned(
+  tx: Tx,
+  startedBefore: number,
+): Promise<readonly Pick<StoredResponse, "id" | "accountId">[]> {
   const rows = await tx.all(
     "select id, account_id, hold_id from stored_response where status = 'in_progress' and created_at < ?",
     [startedBefore],
@@ -328,11 +331,12 @@ export async function failOrphaned(tx: Tx, startedBefore: number): Promise<numbe
   const held = new Set(
     (await tx.readMany("hold", "account_id, id", keys, "id")).map((row) => text(row, "id")),
   );
-  let failed = 0;
-  for (const row of rows.filter((response) => !held.has(text(response, "hold_id"))))
-    failed += await tx.run(
+  const failed: Pick<StoredResponse, "id" | "accountId">[] = [];
+  for (const row of rows.filter((response) => !held.has(text(response, "hold_id")))) {
+    const id = text(row, "id");
+    const updated = await tx.run(
       "update stored_response set status = 'failed' where id = ? and status = 'in_progress'",
-      [text(row, "id")],
+      [id],
     );
   return failed;
 }
@@ -345,6 +349,8 @@ export async function findNotCanceled(
   if (ids.length === 0) return new Set();
   const rows = await reader.all(
     `select id from stored_response where status <> 'cancelled' and id in (${ids.map(() => "?").join(", ")})`,
+    if (updated === 1) failed.push({ id, accountId: text(row, "account_id") });
+  }
     ids,
   );
   return new Set(rows.map((row) => text(row, "id")));
