@@ -8,13 +8,14 @@ import { isObject, type JsonObject } from "../base/json.ts";
 import { creditsOf, type Nano, NANO_PER_USD, usdText } from "../base/money/money.ts";
 import { type PaymentOptions, purchaseStep } from "../base/purchase-steps.ts";
 import { formatUsd } from "../base/text/format.ts";
-import { HOUR_MS } from "../base/time.ts";
+import { HOUR_MS, SECOND_MS } from "../base/time.ts";
 import type { Caller } from "../http/route.ts";
 import type { CallInput } from "../inference/lifecycle/call.ts";
 import type { ItemEstimate } from "../inference/lifecycle/estimate-item.ts";
 import { ceilCredits } from "../inference/lifecycle/hold/hold-faults.ts";
 import { rejectQuote } from "../inference/request/call-options.ts";
 import { type BatchHoldOutcome, holdBatch } from "../ledger/batch-holds.ts";
+import type { KeyRateLimit } from "../ledger/rate-limit-rules.ts";
 import type { Db, Reader, Tx } from "../store/db.ts";
 import { readCallLabels } from "../usage/session-labels.ts";
 import { takeBatchShares } from "./at-provider/provider-batch-rows.ts";
@@ -51,6 +52,8 @@ export interface CreateBatchDeps {
   /** Whether the provider is known to have no batches. */
   readonly hasNoBatches: (provider: string) => boolean;
   readonly rejectIfFrozen: (accountId: string) => Promise<void>;
+  /** The request rate of a key. */
+  readonly rateOf: (policy: Caller["policy"]) => KeyRateLimit | undefined;
   readonly paymentOptions: PaymentOptions;
 }
 
@@ -93,6 +96,8 @@ export interface PreparedBatch {
   readonly expiresAt: number;
   /** Null if the gateway runs it. */
   readonly provider: string | null;
+  /** Whether it is the call of a background response, which its key's request rate counts now and not when it runs. */
+  readonly isResponse: boolean;
 }
 
 export async function prepareBatch(
@@ -136,7 +141,7 @@ export async function prepareBatch(
     if (stored.requests === 0) throw invalid("requests", "A batch must have at least one request.");
     const runsAt = providerFor(deps, request, provider);
     const total = runsAt === null ? totals.atGateway : totals.inBatch;
-    return { id, caller, createdAt, expiresAt, ...stored, total, provider: runsAt };
+    return { id, caller, createdAt, expiresAt, ...stored, total, provider: runsAt, isResponse };
   } catch (error) {
     await discard(db, id);
     throw error;
@@ -325,13 +330,14 @@ function toInBatch({ target, amount }: NonNullable<ItemEstimate["inBatch"]>): Ne
 /** Holds the cost of all items and starts the batch, or throws what is missing and how many requests would fit. */
 export async function holdAndStart(
   tx: Tx,
-  deps: Pick<CreateBatchDeps, "paymentOptions">,
+  deps: Pick<CreateBatchDeps, "paymentOptions" | "rateOf">,
   batch: PreparedBatch,
   now: number,
 ): Promise<void> {
-  const { id, caller, total: amount, expiresAt } = batch;
+  const { id, caller, total: amount, expiresAt, isResponse } = batch;
   const { accountId, keyId, restrictions } = caller;
-  const request = { id, accountId, keyId, amount, now, expiresAt, restrictions };
+  const rateLimit = isResponse ? deps.rateOf(caller.policy) : undefined;
+  const request = { id, accountId, keyId, amount, now, expiresAt, restrictions, rateLimit };
   const outcome = await holdBatch(tx, request);
   if (outcome.status === "refused") throw await refusedFault(tx, deps, batch, outcome);
   // The hold has locked the wallet, so other batches of the account start before or after this one.
@@ -348,6 +354,10 @@ async function refusedFault(
 ): Promise<Fault> {
   const { total, requests } = batch;
   if (outcome.status === "key_rejected") return endedKeyFault(`key is ${outcome.reason}`);
+  if (outcome.status === "rate_limited")
+    return new Fault("rate_limited", "key exceeded its rate limit", {
+      retryAfterSeconds: outcome.retryAfterMs / SECOND_MS,
+    });
   if (outcome.status === "key_changed")
     return new Fault("conflict", "key changed since it was read", {
       message: "The policy or the scopes of this key changed meanwhile. Send the batch again.",

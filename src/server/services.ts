@@ -366,6 +366,7 @@ function createBatchServices(
     estimateItem: (input) => estimateBatchItem({ parse, route, plan, lease: hold.lease }, input),
     hasNoBatches: (provider) => withoutBatches.has(provider),
     rejectIfFrozen: (accountId) => rejectIfFrozen(inference.countTokens, accountId),
+    rateOf: hold.rates.limitOf,
     paymentOptions: paymentOptions(config),
     wake: () =>
       void batchRunner.claim().catch((cause: unknown) => log.warn("batches wait", { cause })),

@@ -336,8 +336,9 @@ function holdRequestOf(
   const { accountId, keyId, policy, restrictions } = input.caller;
   // The request's arrival may be minutes ago: its body was read, and a payment settled, since.
   const now = deps.now();
-  // A second hold is not a second call.
+  // A second hold is not a second call, and a queued response was counted when it was created.
   const isFirst = hold === undefined;
+  const isNew = isFirst && input.batchItem?.response === undefined;
   const isCounted = isFirst && input.isCheck !== true;
   return {
     id: input.requestId,
@@ -357,7 +358,7 @@ function holdRequestOf(
         : maxNano(cappedAt(payingMinimum, ceiling) - share, 0n),
     now,
     expiresAt: now + deps.lifetimeMs,
-    rateLimit: isFirst ? deps.rates.limitOf(policy) : undefined,
+    rateLimit: isNew ? deps.rates.limitOf(policy) : undefined,
     openCallsMax: isCounted ? lowerLimit(policy?.concurrentCalls, deps.openCallsMax) : undefined,
     restrictions,
     session: sessionRequestOf(input),
