@@ -49,9 +49,11 @@ export function batchTargetOf(
   // Another tier or speed has a price of its own, and guardrails check each reply before it is charged.
   const isSpecial = request.serviceTier !== undefined || request.speed !== undefined;
   const isGuarded = caller.guardrailsAt !== undefined;
+  // A hold refuses the call of a session that was stopped, and an item of a provider's batch has none.
+  const isInSession = caller.policy?.session !== undefined;
   // The gateway decides which MCP servers a key may use when it runs the call.
   const usesTools = request.hasMcp || usesGatewayTools(request, model);
-  if (byok || isSpecial || isGuarded || usesTools) return undefined;
+  if (byok || isSpecial || isGuarded || isInSession || usesTools) return undefined;
   if (wire === undefined) return undefined;
   if (!allowsBatch(model, request, caller, deps)) return undefined;
   return { provider: provider.id, credential: label, model: model.id, upstreamName, wire };
