@@ -2,8 +2,9 @@
 
 import { Fault } from "../base/fault.ts";
 import { settleItems } from "../batches/item-rows.ts";
+import type { IdempotentCall } from "../http/request/idempotent-call.ts";
 import type { Idempotency } from "../idempotency/idempotency.ts";
-import type { SettledCall } from "../inference/lifecycle/call.ts";
+import type { SettledCall, StoredReply } from "../inference/lifecycle/call.ts";
 import { withoutUncoveredReply } from "../inference/lifecycle/uncovered-call.ts";
 import type { BatchCharges } from "../ledger/call-charges.ts";
 import type { PromptLog } from "../prompt-log/prompt-log.ts";
@@ -80,7 +81,17 @@ export async function writeCallRecords(
     if (idempotent === undefined) continue;
     const call = { ...idempotent.call, holdId: usage.id };
     if (idempotent.reply === undefined) await idempotency.release(tx, call);
-    else if (!(await idempotency.finish(tx, call, idempotent.reply)))
-      throw new Fault("overloaded", `the idempotency key of ${usage.id} was taken over`);
+    else await storeReply(tx, idempotency, call, idempotent.reply);
   }
+}
+
+/** Throws if a repetition took the key over, which may have been charged already. */
+export async function storeReply(
+  tx: Tx,
+  { finish }: Idempotency,
+  call: IdempotentCall & { readonly holdId: string },
+  reply: StoredReply,
+): Promise<void> {
+  if (!(await finish(tx, call, reply)))
+    throw new Fault("overloaded", `the idempotency key of ${call.holdId} was taken over`);
 }

@@ -32,6 +32,7 @@ import { signReceipt } from "../receipts/receipt.ts";
 import { createResponses, type Responses, type ResponsesDeps } from "../responses/responses.ts";
 import type { Db } from "../store/db.ts";
 import { createTelemetry, type Telemetry } from "../telemetry/telemetry.ts";
+import { storeReply } from "./call-records.ts";
 import type { Core } from "./core.ts";
 import { paymentOptions, usesSimulator } from "./create-discovery-settings.ts";
 import { findOpenFiles } from "./open-files.ts";
@@ -120,7 +121,7 @@ export function createModelCalls(
     now,
     storage: config.responseStorage,
     infer: (input) => infer(inference.infer, input),
-    storeIdempotentReply: idempotency.finish,
+    storeIdempotentReply: (tx, call, reply) => storeReply(tx, idempotency, call, reply),
     queue: responseQueue,
   });
   return { inference, providerKeys, responses, httpClient, metrics, telemetry };

@@ -42,12 +42,12 @@ export interface BackgroundDeps {
   readonly streams: EventStreams;
   readonly now: () => number;
   readonly infer: (input: CallInput) => Promise<Response>;
-  /** Stores the response for its `Idempotency-Key`, in the transaction that writes the record. */
+  /** Stores the response for its `Idempotency-Key`, in the transaction that writes the record. Throws if a repetition took the key over. */
   readonly storeIdempotentReply: (
     tx: Tx,
     call: IdempotentCall & { readonly holdId: string },
     reply: StoredReply,
-  ) => Promise<unknown>;
+  ) => Promise<void>;
 }
 
 interface RunningCall {
