@@ -84,7 +84,6 @@ export interface StoredCall {
 
 export function createStoredCall(options: StoredCallOptions): StoredCall {
   const { request, input, history, resolvedItems, shouldStore, isBackground, queued } = options;
-  const { accountId } = input.caller;
   const id = queued?.id ?? newId("resp", input.now);
   const members = memberEdits(options);
   const expanded = expandRequest(request, {
@@ -100,7 +99,6 @@ export function createStoredCall(options: StoredCallOptions): StoredCall {
     const { response, text } = captured;
     if (!shouldStore || response === undefined) return undefined;
     const record = toRecord(storedStatus(response), response, text);
-    options.onStored(accountId, record.bytes);
     const ids = itemIds([...newInputItems(request.json), ...outputItems(response)]);
     return responseWrite({ response: record, itemIds: ids });
   };
@@ -152,7 +150,7 @@ interface RecordSource {
 
 // Encrypts on first use: a call that fails is not stored.
 function recordWriter(
-  { input, history, envelopes, retentionDays, isBackground }: StoredCallOptions,
+  { input, history, envelopes, retentionDays, isBackground, onStored }: StoredCallOptions,
   { id, inputText, originOf: readOrigin }: RecordSource,
 ): Pick<StoredCall, "toRecord" | "encrypt"> {
   const { accountId, keyId } = input.caller;
@@ -169,6 +167,8 @@ function recordWriter(
   return {
     encrypt: (part, text) => envelope().encrypt(part, text),
     toRecord: (status, response, text = JSON.stringify(response)) => {
+      const bytes = inputText.length + text.length;
+      onStored(accountId, bytes);
       return {
         id,
         accountId,
@@ -178,7 +178,7 @@ function recordWriter(
         background: isBackground,
         holdId: input.requestId,
         origin: readOrigin(),
-        bytes: inputText.length + text.length,
+        bytes,
         ...sealedParts(text),
         dataKey: envelope().dataKey,
         createdAt: input.now,
