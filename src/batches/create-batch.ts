@@ -63,11 +63,11 @@ export interface SentItem {
   readonly path: string;
   readonly customId: unknown;
   readonly body: unknown;
+  /** The body as it was sent; absent for its compact JSON. */
+  readonly text?: string;
 }
 
 export const PROCESSINGS = ["auto", "gateway", "provider"] as const;
-  /** The body as it was sent; absent for its compact JSON. */
-  readonly text?: string;
 /** Who is to run a batch. */
 export type Processing = (typeof PROCESSINGS)[number];
 
@@ -109,6 +109,7 @@ export async function prepareBatch(
   const { accountId, keyId } = caller;
   if (caller.policy?.sessionLimitUsd !== undefined) throw sessionLimitFault();
   readCallLabels(request.headers);
+  rejectQuote({}, request.headers);
   await deps.rejectIfFrozen(accountId);
   const { bytes: used } = await rejectOverQuota(db, accountId);
   const bytesLeft = ACCOUNT_BYTES_MAX - used;
@@ -116,7 +117,6 @@ export async function prepareBatch(
   const id = newId("batch", createdAt);
   const dataKey = createDataKey(kek, { id, accountId });
   const expiresAt = createdAt + request.windowMs;
-  rejectQuote({}, request.headers);
   const headers = keptHeaders(request.headers);
   const batch = {
     id,

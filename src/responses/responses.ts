@@ -49,10 +49,9 @@ import { createEnvelopes, deriveKek, type Envelopes } from "./storage/response-e
 import {
   deleteExpired,
   deleteResponse,
-  failOrphaned,
   findResponse,
   findUsage,
-  stopResponse,
+  type QueuedResponse,
   type StoredResponse,
 } from "./storage/response-rows.ts";
 import { createStorageLimit, type StorageLimit } from "./storage/storage-limit.ts";
@@ -175,9 +174,11 @@ function endedFault(id: string, status: StoredResponse["status"]): Fault {
   return invalid("id", `The response ${id} has already ended with status \`${status}\`.`);
 }
 
-async function sweep(db: Db, now: number): Promise<void> {
+async function sweep(db: Db, queue: ResponseQueue, now: number): Promise<void> {
+  const cancel = (tx: Tx, { holdId: id, accountId }: QueuedResponse): Promise<void> =>
+    queue.cancel(tx, { id, accountId });
   for (let swept = SWEEP_BATCH; swept === SWEEP_BATCH;)
-    swept = await db.write((tx) => deleteExpired(tx, now, SWEEP_BATCH));
+    swept = await db.write((tx) => deleteExpired(tx, { now, limit: SWEEP_BATCH, cancel }));
 }
 
 async function readPastItems(

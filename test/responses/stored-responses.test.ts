@@ -233,7 +233,13 @@ for (const store of STORE_KINDS) {
         "previous_response_not_found",
       ]);
       const fresh = await createStored("newer");
-      await gateway.server.db.write((tx) => deleteExpired(tx, nowMs, 100));
+      await gateway.server.db.write((tx) =>
+        deleteExpired(tx, {
+          now: nowMs,
+          limit: 100,
+          cancel: () => Promise.reject(new Error("queued")),
+        }),
+      );
       expect((await rows()).map((row) => row["id"])).toEqual([fresh["id"]]);
       const items = await gateway.server.db.all("select distinct response_id from stored_item");
       expect(items.map((row) => row["response_id"])).toEqual([fresh["id"]]);

@@ -104,7 +104,9 @@ export async function queueResponse(
     const response = { ...initialResponseOf(storedCall), ...fields, status: "queued" };
     text = JSON.stringify(response);
     const record = storedCall.toRecord("queued", response, text);
-    await insertResponses(tx, [{ ...record, holdId: batchId }]);
+    // Kept from the end of its window on: its result may come then.
+    const expiresAt = record.expiresAt + windowMs;
+    await insertResponses(tx, [{ ...record, holdId: batchId, expiresAt }]);
     const { idempotent, requestId: holdId } = input;
     if (idempotent !== undefined)
       await storeIdempotentReply(tx, { ...idempotent, holdId }, { status: 200, body: text });

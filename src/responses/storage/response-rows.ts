@@ -305,12 +305,23 @@ async function deleteResponses(tx: Tx, ids: readonly string[]): Promise<void> {
   await tx.deleteMany("stored_response", "id", ids);
 }
 
+export type QueuedResponse = Pick<StoredResponse, "accountId" | "holdId">;
+
+export interface Expiry {
+  readonly now: number;
+  readonly limit: number;
+  /** Called for a queued response, whose account may have changed what it stores: else it would be charged and could not be read. */
+  readonly cancel: (tx: Tx, response: QueuedResponse) => Promise<void>;
+}
+
 /** Deletes up to `limit` expired responses and returns their number. */
-export async function deleteExpired(tx: Tx, now: number, limit: number): Promise<number> {
+export async function deleteExpired(tx: Tx, { now, limit, cancel }: Expiry): Promise<number> {
   const rows = await tx.all(
-    "select id from stored_response where expires_at <= ? order by expires_at limit ?",
+    "select id, account_id, hold_id, status from stored_response where expires_at <= ? order by expires_at limit ?",
     [now, limit],
   );
+  for (const row of rows.filter(({ status }) => status === "queued"))
+    await cancel(tx, { accountId: text(row, "account_id"), holdId: text(row, "hold_id") });
   await deleteResponses(
     tx,
     rows.map((row) => text(row, "id")),
@@ -338,6 +349,8 @@ export async function failOrphaned(
       "update stored_response set status = 'failed' where id = ? and status = 'in_progress'",
       [id],
     );
+    if (updated === 1) failed.push({ id, accountId: text(row, "account_id") });
+  }
   return failed;
 }
 
@@ -349,8 +362,6 @@ export async function findNotCanceled(
   if (ids.length === 0) return new Set();
   const rows = await reader.all(
     `select id from stored_response where status <> 'cancelled' and id in (${ids.map(() => "?").join(", ")})`,
-    if (updated === 1) failed.push({ id, accountId: text(row, "account_id") });
-  }
     ids,
   );
   return new Set(rows.map((row) => text(row, "id")));
