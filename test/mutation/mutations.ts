@@ -247,6 +247,44 @@ const BATCHES: readonly Mutation[] = [
 
 const HOSTILE: readonly Mutation[] = [
   ...of(
+    "src/batches/create-batch.ts",
+    ["responses/queued-attacks"],
+    [
+      [
+        "a key creates responses that wait without limit",
+        "const rateLimit = isResponse ?",
+        "const rateLimit = !isResponse ?",
+      ],
+    ],
+  ),
+  ...of(
+    "src/inference/lifecycle/batch-target.ts",
+    ["responses/queued-attacks"],
+    [
+      [
+        "a stopped session gets replies from batches of a provider",
+        "isGuarded || isInSession ||",
+        "isGuarded ||",
+      ],
+    ],
+  ),
+  ...of(
+    "src/responses/background/queued-responses.ts",
+    ["responses/queued-attacks"],
+    [
+      [
+        "a response expires before its window ends, and is charged",
+        "record.expiresAt + windowMs",
+        "record.expiresAt",
+      ],
+    ],
+  ),
+  ...of(
+    "src/responses/stored-call.ts",
+    ["responses/queued-attacks"],
+    [["canceled responses fill the store", "      onStored(accountId, bytes);\n", ""]],
+  ),
+  ...of(
     "src/batches/batch-runner.ts",
     ["batches/batches"],
     [
@@ -1985,8 +2023,8 @@ const CREDENTIALS: readonly Mutation[] = [
     [
       [
         "a receipt hashes what the gateway made of the request",
-        "requestSha256: sha256(input.received ?? input.text),",
-        "requestSha256: sha256(input.text),",
+        "?? sha256(input.received ?? input.text)",
+        "?? sha256(input.text)",
       ],
     ],
   ),
