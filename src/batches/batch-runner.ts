@@ -21,7 +21,7 @@ import {
 import { type BatchEnd, type FinishDeps, finishBatch } from "./finish-batch.ts";
 import { itemInput } from "./item-call.ts";
 import { endInError, toBatchItem } from "./item-ends.ts";
-import { type PendingItem, readPending } from "./item-rows.ts";
+import { isPending, type PendingItem, readPending } from "./item-rows.ts";
 
 /** Calls of batches in this process, of a batch, and batches at a time. */
 const RUNNING_MAX = 64;
@@ -290,6 +290,8 @@ async function runItem(deps: BatchRunnerDeps, run: BatchRun, item: QueuedItem): 
     const fault = error instanceof Fault ? error : unexpectedFault(deps, run, item, error);
     const delayMs = retryDelay(fault, item.failures);
     if (delayMs === undefined) return endInError(deps.db, run, item, { fault, requestId });
+    // Another process, which was taken for dead, has ended it: each further call would cost and could not be charged.
+    if (!(await isPending(deps.db, run.batch.id, item.position))) return;
     const isFailure = FAILURES.has(fault.code);
     if (!isFailure) run.pausedUntil = deps.now() + delayMs;
     const failures = item.failures + (isFailure ? 1 : 0);

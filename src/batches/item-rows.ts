@@ -141,6 +141,18 @@ export async function findPending(
   return row && toPendingItem(batchId, row);
 }
 
+export async function isPending(
+  reader: Reader,
+  batchId: string,
+  position: number,
+): Promise<boolean> {
+  const row = await reader.get(
+    "select 1 as pending from batch_item where batch_id = ? and position = ? and status = 'pending'",
+    [batchId, position],
+  );
+  return row !== undefined;
+}
+
 /**
  * Ends items in the transaction of their charges. Throws if an item has ended already, so that the call is not charged: another
  * process has run it.

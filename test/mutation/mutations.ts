@@ -247,6 +247,17 @@ const BATCHES: readonly Mutation[] = [
 
 const HOSTILE: readonly Mutation[] = [
   ...of(
+    "src/batches/batch-runner.ts",
+    ["responses/queued-attacks"],
+    [
+      [
+        "an item that another process has ended is run again until its batch expires",
+        "    if (!(await isPending(deps.db, run.batch.id, item.position))) return;\n",
+        "",
+      ],
+    ],
+  ),
+  ...of(
     "src/batches/create-batch.ts",
     ["responses/queued-attacks"],
     [

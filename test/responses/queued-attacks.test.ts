@@ -293,6 +293,33 @@ for (const store of STORE_KINDS) {
       expect(await endsOf(account, json["id"])).toEqual(["response.completed"]);
     });
 
+    test("one whose call another process has ended is not run again and again", async () => {
+      const account = await at.fund();
+      const { db } = at.gateway.server;
+      const mark = `latency=600]] ${account.id}`;
+      const sent = async (): Promise<number> => {
+        const list = await fetch(`${at.gateway.simulatorUrl}/sim/requests?limit=100`);
+        return (await list.text()).split(mark).length - 1;
+      };
+      const { json } = await post(account, {
+        model: "sim/echo",
+        input: `[[sim: ${mark}`,
+        background_options: { completion_window: "2h" },
+      });
+      await eventually(async () => (await sent()) === 1);
+      await db.write((tx) =>
+        tx.run(
+          `update batch_item set status = 'errored', http_status = 500, sealed_request = null
+           where batch_id in (select id from batch where account_id = ?)`,
+          [account.id],
+        ),
+      );
+      expect((await ended(account, json["id"]))["status"]).toBe("failed");
+      await noHold();
+      expect(await sent()).toBe(1);
+      expect(await usageRecordsOf(db, account.id)).toEqual([]);
+    });
+
     test("cancellations and deletions at the time of the result end it once", async () => {
       const account = await at.fund();
       const { db } = at.gateway.server;
