@@ -159,6 +159,11 @@ export function unknownFields(
   return rest;
 }
 
+/** Undefined for an object whose members are all undefined. */
+export function omitIfEmpty(object: JsonObject): JsonObject | undefined {
+  return Object.values(object).some((value) => value !== undefined) ? object : undefined;
+}
+
 export function valueAt(object: JsonObject, path: readonly string[]): unknown {
   let value: unknown = object;
   for (const key of path) value = isObject(value) ? value[key] : undefined;

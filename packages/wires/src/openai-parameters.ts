@@ -13,7 +13,7 @@ import type {
   RequestField,
 } from "./canonical/canonical-request.ts";
 import { checkSchema } from "./canonical/check-request.ts";
-import { budgetToEffort, clampEffort } from "./canonical/reasoning-blobs.ts";
+import { budgetToEffort, supportedEffort } from "./canonical/reasoning-blobs.ts";
 import type { Abilities, Target } from "./canonical/wire-interfaces.ts";
 import {
   type JsonObject,
@@ -126,10 +126,7 @@ export function writeEffort(
       addFieldLoss(losses, request, "reasoning", "This model's reasoning cannot be configured.");
     return undefined;
   }
-  const used = clampEffort(wanted, abilities.efforts);
-  if (used !== wanted) {
-    const reason = `This model does not support the effort ${wanted}; ${used} is used instead.`;
-    addToleratedLoss(losses, fieldPath(request, "reasoning"), reason);
-  }
-  return used;
+  return supportedEffort(wanted, abilities.efforts, (reason) =>
+    addToleratedLoss(losses, fieldPath(request, "reasoning"), reason),
+  );
 }

@@ -19,6 +19,14 @@ export interface Turn extends CanonicalNode {
   readonly name?: string | undefined;
 }
 
+export function isInstruction({ role }: Turn): boolean {
+  return role === "system" || role === "developer";
+}
+
+export function turnPath({ path }: Turn): string {
+  return path ?? "messages";
+}
+
 /** The namespace of a tool in the caller's API, and its name and description there. The name is unique in the namespace only. */
 export interface NamespaceMembership {
   readonly namespace: { readonly name: string; readonly description?: string | undefined };

@@ -3,7 +3,13 @@
 import { invalid } from "../invalid-request.ts";
 import { isObject, type JsonObject } from "../json-fields.ts";
 import type { Part, ToolResultPart } from "./canonical-parts.ts";
-import type { CanonicalRequest, Tool, ToolChoice, Turn } from "./canonical-request.ts";
+import {
+  type CanonicalRequest,
+  isInstruction,
+  type Tool,
+  type ToolChoice,
+  type Turn,
+} from "./canonical-request.ts";
 import { checkMediaSources } from "./media-sources.ts";
 
 const SCHEMA_TYPES: ReadonlySet<unknown> = new Set([
@@ -34,7 +40,7 @@ export function checkRequest(
     throw invalid("messages", `A conversation can have at most ${TURNS_MAX} messages.`);
   const turns = omitEmptyTurns(request.turns);
   for (const turn of turns) checkTurn(turn);
-  if (turns.every((turn) => turn.role === "system" || turn.role === "developer")) {
+  if (turns.every(isInstruction)) {
     throw invalid(
       request.names?.turns ?? "messages",
       "At least one message that is not an instruction is required.",

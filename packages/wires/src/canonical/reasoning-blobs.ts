@@ -2,7 +2,7 @@
 
 import { addToleratedLoss, type Loss } from "./canonical-losses.ts";
 import { type ModelOrigin, type OpaqueBlob, WIRE_NAMES, type WireName } from "./canonical-parts.ts";
-import { type Effort, EFFORTS } from "./canonical-request.ts";
+import { type Effort, EFFORTS, type Reasoning } from "./canonical-request.ts";
 
 const BLOB_PREFIX = "pst1.";
 const BLOB_KINDS = [
@@ -35,8 +35,33 @@ export function budgetToEffort(budgetTokens: number): Effort {
   return budgetTokens >= 2_000 ? "low" : "minimal";
 }
 
-/** For Claude models whose reasoning cannot be turned off. */
-export const ALWAYS_REASONS = "This model always reasons; it gets its lowest effort.";
+/** Whether the caller sets the reasoning, and does not only ask for its summary. */
+export function isReasoningSet({ mode, effort, budgetTokens }: Reasoning): boolean {
+  return mode !== undefined || effort !== undefined || budgetTokens !== undefined;
+}
+
+export function isReasoningOff({ mode, effort, budgetTokens }: Reasoning): boolean {
+  return mode === "off" || effort === "none" || budgetTokens === 0;
+}
+
+/** The effort that the caller asks for, maybe by a budget. */
+export function requestedEffort(reasoning: Reasoning): Effort | undefined {
+  const { effort, budgetTokens } = reasoning;
+  if (isReasoningOff(reasoning)) return "none";
+  return effort ?? (budgetTokens === undefined ? undefined : budgetToEffort(budgetTokens));
+}
+
+/** The nearest effort that the model supports; a loss if it is another one. */
+export function supportedEffort(
+  wanted: Effort,
+  supported: readonly Effort[] | undefined,
+  addLoss: (reason: string) => void,
+): Effort {
+  const used = clampEffort(wanted, supported);
+  if (used !== wanted)
+    addLoss(`This model does not support the effort ${wanted}; ${used} is used instead.`);
+  return used;
+}
 
 /** The nearest supported effort; the lower of two equally near ones. */
 export function clampEffort(effort: Effort, supported: readonly Effort[] | undefined): Effort {

@@ -4,7 +4,7 @@
 import { InvalidRequest } from "../invalid-request.ts";
 import { arrayIn, isObject, isSet, type JsonObject, objectIn, stringIn } from "../json-fields.ts";
 import { usageOfGemini } from "../usage/gemini-usage.ts";
-import type { TokenMeter, Usage } from "../usage/usage-meters.ts";
+import { sumTokens, type Usage } from "../usage/usage-meters.ts";
 import { nearestRatio, readImageSize } from "./image-units.ts";
 import { inlineImages, rejectMask } from "./inline-images.ts";
 import {
@@ -79,11 +79,7 @@ function writeRequest(json: JsonObject, images: readonly JsonObject[]): JsonObje
   };
 }
 
-function sumOf(tokens: Usage["tokens"], meters: readonly TokenMeter[]): number {
-  return meters.reduce((sum, meter) => sum + (tokens[meter] ?? 0), 0);
-}
-
-function readReply(reply: JsonObject, createdSeconds: number, { tokens }: Usage): JsonObject {
+function readReply(reply: JsonObject, createdSeconds: number, used: Usage): JsonObject {
   const [candidate] = arrayIn(reply["candidates"]);
   const content = objectIn(candidate)?.["content"];
   const parts = arrayIn(objectIn(content)?.["parts"]).filter(isObject);
@@ -92,8 +88,8 @@ function readReply(reply: JsonObject, createdSeconds: number, { tokens }: Usage)
     const isShown = isObject(image) && part["thought"] !== true;
     return isShown ? [{ b64_json: image["data"] }] : [];
   });
-  const input = sumOf(tokens, ["input", "input_image", "cache_read"]);
-  const output = sumOf(tokens, ["output", "output_image", "reasoning"]);
+  const input = sumTokens(used, "input", "input_image", "cache_read");
+  const output = sumTokens(used, "output", "output_image", "reasoning");
   const usage = { input_tokens: input, output_tokens: output, total_tokens: input + output };
   return { created: createdSeconds, data, usage };
 }

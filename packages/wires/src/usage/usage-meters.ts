@@ -64,3 +64,7 @@ export interface Usage {
   /** True if an implausible number was clamped. */
   readonly isClamped?: true;
 }
+
+export function sumTokens({ tokens }: Usage, ...meters: readonly TokenMeter[]): number {
+  return meters.reduce((total, meter) => total + (tokens[meter] ?? 0), 0);
+}

@@ -3,7 +3,7 @@ import type { CanonicalRequest } from "../../canonical/canonical-request.ts";
 import { addJsonInstruction } from "../../canonical/structured-output.ts";
 import type { Target, WrittenRequest } from "../../canonical/wire-interfaces.ts";
 import { writeClaudeOutput } from "../../claude-schema.ts";
-import { type JsonObject, objectIn } from "../../json-fields.ts";
+import { type JsonObject, objectIn, omitIfEmpty } from "../../json-fields.ts";
 import { writeScalars } from "../../scalar-fields.ts";
 import { effectiveToolChoice, requiresToolCall } from "../../tool-checks.ts";
 import { CONVERSE_FIELDS } from "./converse-fields.ts";
@@ -60,10 +60,6 @@ function writeOutput({ output }: CanonicalRequest, schema: JsonObject): JsonObje
   const { name, description } = output;
   const jsonSchema: JsonObject = { schema: JSON.stringify(schema), name, description };
   return { textFormat: { type: "json_schema", structure: { jsonSchema } } };
-}
-
-function omitIfEmpty(object: JsonObject): JsonObject | undefined {
-  return Object.values(object).some((value) => value !== undefined) ? object : undefined;
 }
 
 type ConverseOperation = "converse" | "converse-stream";

@@ -5,18 +5,21 @@
 import { addHintLoss, type Loss } from "../../canonical/canonical-losses.ts";
 import type { CanonicalRequest, Effort, Reasoning } from "../../canonical/canonical-request.ts";
 import {
-  ALWAYS_REASONS,
-  budgetToEffort,
-  canReplay,
   clampEffort,
-  effortToBudget,
+  isReasoningOff,
+  isReasoningSet,
+  requestedEffort,
+  supportedEffort,
 } from "../../canonical/reasoning-blobs.ts";
 import type { Target } from "../../canonical/wire-interfaces.ts";
+import {
+  ALWAYS_REASONS,
+  CLAUDE_EFFORTS,
+  claudeBudget,
+  thinkingDisplay,
+} from "../../claude-thinking.ts";
 import type { JsonObject } from "../../json-fields.ts";
 import { effortFieldOf, familyOf, reasoningControl } from "./converse-model-family.ts";
-
-const BUDGET_MIN = 1_024;
-const CLAUDE_EFFORTS = ["low", "medium", "high", "xhigh", "max"] as const satisfies Effort[];
 
 export interface ThinkingLimits {
   readonly maxTokens: number | undefined;
@@ -40,9 +43,9 @@ export function writeThinking(
   losses: Loss[],
 ): JsonObject | undefined {
   const { reasoning } = request;
-  if (reasoning === undefined || !isRequested(reasoning)) return undefined;
+  if (reasoning === undefined || !isReasoningSet(reasoning)) return undefined;
   const path = request.names?.reasoning ?? "reasoning";
-  const off = isOff(reasoning);
+  const off = isReasoningOff(reasoning);
   const control = reasoningControl(target);
   if (control === "none") {
     if (!off) addHintLoss(losses, path, "This model's reasoning cannot be configured.");
@@ -59,14 +62,6 @@ export function writeThinking(
   return effort === undefined ? undefined : field.write(effort);
 }
 
-function isRequested({ mode, effort, budgetTokens }: Reasoning): boolean {
-  return mode !== undefined || effort !== undefined || budgetTokens !== undefined;
-}
-
-function isOff({ mode, effort, budgetTokens }: Reasoning): boolean {
-  return mode === "off" || effort === "none" || budgetTokens === 0;
-}
-
 function writeClaudeThinking(
   options: ThinkingOptions,
   control: "effort" | "budget",
@@ -81,9 +76,7 @@ function writeClaudeThinking(
     return outputConfig;
   }
   if (control === "budget") return writeBudgetThinking(options);
-  const { summary } = reasoning;
-  const display = summary === undefined ? undefined : summary === "none" ? "omitted" : "summarized";
-  return { thinking: { type: "adaptive", display }, ...outputConfig };
+  return { thinking: { type: "adaptive", display: thinkingDisplay(reasoning) }, ...outputConfig };
 }
 
 function writeOff({ target, addLoss }: ThinkingOptions): JsonObject {
@@ -94,50 +87,16 @@ function writeOff({ target, addLoss }: ThinkingOptions): JsonObject {
 }
 
 function writeBudgetThinking(options: ThinkingOptions): JsonObject | undefined {
-  const { reasoning, maxTokens, addLoss } = options;
-  const wanted = Math.max(
-    reasoning.budgetTokens ?? effortToBudget(reasoning.effort ?? "medium"),
-    BUDGET_MIN,
-  );
-  const budget = maxTokens === undefined ? wanted : Math.min(wanted, maxTokens - 1);
-  if (budget < BUDGET_MIN) {
-    addLoss(`Reasoning requires an output limit above ${BUDGET_MIN} tokens.`);
-    return undefined;
-  }
-  if (lacksReplayableReasoning(options)) {
-    addLoss(
-      "This model can only continue to reason if the last tool call has its reasoning, and this one has none.",
-    );
-    return undefined;
-  }
-  if (budget < wanted)
-    addLoss(`The reasoning budget was lowered to ${budget} to fit into the output limit.`);
-  return { thinking: { type: "enabled", budget_tokens: budget } };
+  const budget = claudeBudget(options, "converse");
+  return budget === undefined
+    ? undefined
+    : { thinking: { type: "enabled", budget_tokens: budget } };
 }
 
 function clampedEffort(
-  { reasoning, isOff, target, addLoss }: ThinkingOptions,
+  { reasoning, target, addLoss }: ThinkingOptions,
   defaults: readonly Effort[],
 ): Effort | undefined {
-  const { effort, budgetTokens } = reasoning;
-  const wanted = isOff
-    ? "none"
-    : (effort ?? (budgetTokens === undefined ? undefined : budgetToEffort(budgetTokens)));
-  if (wanted === undefined) return undefined;
-  const effortUsed = clampEffort(wanted, target.abilities?.efforts ?? defaults);
-  if (effortUsed !== wanted)
-    addLoss(`This model does not support the effort ${wanted}; ${effortUsed} is used instead.`);
-  return effortUsed;
-}
-
-function lacksReplayableReasoning({ request, target }: ThinkingOptions): boolean {
-  const last = request.turns.findLast((turn) => turn.role === "assistant" || turn.role === "user");
-  if (last?.role !== "assistant" || !last.parts.some((part) => part.type === "tool_call"))
-    return false;
-  return !last.parts.some(
-    (part) =>
-      part.type === "reasoning" &&
-      part.blob !== undefined &&
-      canReplay(part.blob, "converse", target),
-  );
+  const wanted = requestedEffort(reasoning);
+  return wanted && supportedEffort(wanted, target.abilities?.efforts ?? defaults, addLoss);
 }

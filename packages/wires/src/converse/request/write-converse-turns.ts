@@ -4,7 +4,12 @@ import {
   type Loss,
   takeNativeFields,
 } from "../../canonical/canonical-losses.ts";
-import type { CanonicalRequest, Turn } from "../../canonical/canonical-request.ts";
+import {
+  type CanonicalRequest,
+  isInstruction,
+  type Turn,
+  turnPath,
+} from "../../canonical/canonical-request.ts";
 import { withOpeningTurn } from "../../canonical/opening-turn.ts";
 import { createCallIds } from "../../canonical/tools/call-ids.ts";
 import type { Target } from "../../canonical/wire-interfaces.ts";
@@ -59,14 +64,6 @@ export function writeTurns(
       content: moveCachePointsBeforeMedia(content, path, losses),
     })),
   };
-}
-
-function isInstruction({ role }: Turn): boolean {
-  return role === "system" || role === "developer";
-}
-
-function turnPath(turn: Turn): string {
-  return turn.path ?? "messages";
 }
 
 function addBlocks(

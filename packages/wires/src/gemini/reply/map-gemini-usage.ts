@@ -1,6 +1,6 @@
 import type { UsageReport } from "../../canonical/canonical-reply.ts";
 import type { JsonObject } from "../../json-fields.ts";
-import type { TokenMeter, Usage } from "../../usage/usage-meters.ts";
+import { sumTokens } from "../../usage/usage-meters.ts";
 
 /** In this API the prompt's count includes cached tokens, and the candidates' count excludes thoughts. */
 export function writeUsage({ usage, extras }: UsageReport): JsonObject {
@@ -43,8 +43,4 @@ function details(counts: Readonly<Record<string, number>>): readonly JsonObject[
   return Object.entries(counts).flatMap(([modality, tokenCount]) =>
     tokenCount > 0 ? [{ modality, tokenCount }] : [],
   );
-}
-
-function sumTokens({ tokens }: Usage, ...meters: readonly TokenMeter[]): number {
-  return meters.reduce((total, meter) => total + (tokens[meter] ?? 0), 0);
 }

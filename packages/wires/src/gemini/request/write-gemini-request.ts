@@ -7,7 +7,7 @@ import {
   reduceOutput,
 } from "../../canonical/structured-output.ts";
 import type { SchemaEmulation, Target, WrittenRequest } from "../../canonical/wire-interfaces.ts";
-import { type JsonObject, objectIn } from "../../json-fields.ts";
+import { type JsonObject, objectIn, omitIfEmpty } from "../../json-fields.ts";
 import { writeScalars } from "../../scalar-fields.ts";
 import { GEMINI_FIELDS } from "./gemini-fields.ts";
 import { isGenerationThreeOrLater } from "./gemini-model-generation.ts";
@@ -107,10 +107,6 @@ function emulate(
   return target.abilities?.jsonSchema !== false && acceptsSchemaWithTools(request, target)
     ? undefined
     : emulateByTool(request, output, losses);
-}
-
-function omitIfEmpty(object: JsonObject): JsonObject | undefined {
-  return Object.values(object).some((value) => value !== undefined) ? object : undefined;
 }
 
 /** The path below the provider's base URL. A name with a slash (`tunedModels/x`) includes its own collection. */

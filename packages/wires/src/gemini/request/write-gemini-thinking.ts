@@ -2,7 +2,13 @@
 
 import { addHintLoss, type Loss } from "../../canonical/canonical-losses.ts";
 import type { CanonicalRequest, Effort, Reasoning } from "../../canonical/canonical-request.ts";
-import { budgetToEffort, clampEffort, effortToBudget } from "../../canonical/reasoning-blobs.ts";
+import {
+  effortToBudget,
+  isReasoningOff,
+  isReasoningSet,
+  requestedEffort,
+  supportedEffort,
+} from "../../canonical/reasoning-blobs.ts";
 import type { Target } from "../../canonical/wire-interfaces.ts";
 import type { JsonObject } from "../../json-fields.ts";
 import { reasoningControl } from "./gemini-model-generation.ts";
@@ -25,10 +31,10 @@ export function writeThinking(
 ): JsonObject | undefined {
   const { reasoning, names } = request;
   if (reasoning === undefined) return undefined;
-  const isConfigured = isRequested(reasoning);
+  const isConfigured = isReasoningSet(reasoning);
   if (!isConfigured && reasoning.summary === undefined) return undefined;
   const path = names?.reasoning ?? "reasoning";
-  const off = isOff(reasoning);
+  const off = isReasoningOff(reasoning);
   const control = reasoningControl(target);
   if (control === "none") {
     if (isConfigured && !off)
@@ -45,26 +51,12 @@ export function writeThinking(
   };
 }
 
-function isRequested({ mode, effort, budgetTokens }: Reasoning): boolean {
-  return mode !== undefined || effort !== undefined || budgetTokens !== undefined;
-}
-
-function isOff({ mode, effort, budgetTokens }: Reasoning): boolean {
-  return mode === "off" || effort === "none" || budgetTokens === 0;
-}
-
-function levelFor({ reasoning, target, isOff, addLoss }: ThinkingOptions): Effort | undefined {
-  const { effort, budgetTokens } = reasoning;
-  const wanted = isOff
-    ? "none"
-    : (effort ?? (budgetTokens === undefined ? undefined : budgetToEffort(budgetTokens)));
+function levelFor({ reasoning, target, addLoss }: ThinkingOptions): Effort | undefined {
+  const wanted = requestedEffort(reasoning);
   if (wanted === undefined) return undefined;
   const defaults = target.model.includes("pro") ? PRO_LEVELS : LEVELS;
   const supported = target.abilities?.efforts?.filter((one) => one !== "none") ?? defaults;
-  const level = clampEffort(wanted, supported);
-  if (level !== wanted)
-    addLoss(`This model does not support the effort ${wanted}; ${level} is used instead.`);
-  return level;
+  return supportedEffort(wanted, supported, addLoss);
 }
 
 function budgetFor({ reasoning, target, isOff, addLoss }: ThinkingOptions): number | undefined {

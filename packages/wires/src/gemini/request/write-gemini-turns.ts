@@ -15,7 +15,12 @@ import type {
   TextPart,
   ToolCallPart,
 } from "../../canonical/canonical-parts.ts";
-import type { CanonicalRequest, Turn } from "../../canonical/canonical-request.ts";
+import {
+  type CanonicalRequest,
+  isInstruction,
+  type Turn,
+  turnPath,
+} from "../../canonical/canonical-request.ts";
 import { withOpeningTurn } from "../../canonical/opening-turn.ts";
 import { addReasoningLoss, addSignatureLoss, canReplay } from "../../canonical/reasoning-blobs.ts";
 import { createCallIds } from "../../canonical/tools/call-ids.ts";
@@ -76,14 +81,6 @@ export function writeTurns(
     systemInstruction: system.length === 0 ? undefined : { parts: system },
     contents: contents.map(({ role, parts }) => ({ role, parts })),
   };
-}
-
-function isInstruction({ role }: Turn): boolean {
-  return role === "system" || role === "developer";
-}
-
-function turnPath(turn: Turn): string {
-  return turn.path ?? "messages";
 }
 
 // An assistant may speak first, but not with a call.

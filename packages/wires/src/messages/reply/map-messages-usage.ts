@@ -1,6 +1,6 @@
 import type { UsageReport } from "../../canonical/canonical-reply.ts";
 import type { JsonObject } from "../../json-fields.ts";
-import type { TokenMeter, Usage } from "../../usage/usage-meters.ts";
+import { sumTokens } from "../../usage/usage-meters.ts";
 
 const SERVICE_TIERS: ReadonlySet<unknown> = new Set(["standard", "priority", "batch"]);
 const SPEEDS: ReadonlySet<unknown> = new Set(["standard", "fast"]);
@@ -32,8 +32,4 @@ export function writeUsage({ usage, extras }: UsageReport): JsonObject {
 /** The usage at the start of a stream. */
 export function initialUsage(inputTokens: number): JsonObject {
   return writeUsage({ usage: { tokens: { input: inputTokens }, fees: {} } });
-}
-
-function sumTokens({ tokens }: Usage, ...meters: readonly TokenMeter[]): number {
-  return meters.reduce((total, meter) => total + (tokens[meter] ?? 0), 0);
 }

@@ -9,23 +9,19 @@ import {
 } from "../../canonical/canonical-losses.ts";
 import type { CanonicalRequest, Effort, Reasoning } from "../../canonical/canonical-request.ts";
 import {
-  ALWAYS_REASONS,
   budgetToEffort,
-  canReplay,
-  clampEffort,
-  effortToBudget,
+  isReasoningOff,
+  isReasoningSet,
+  supportedEffort,
 } from "../../canonical/reasoning-blobs.ts";
 import type { Target } from "../../canonical/wire-interfaces.ts";
+import {
+  ALWAYS_REASONS,
+  CLAUDE_EFFORTS,
+  claudeBudget,
+  thinkingDisplay,
+} from "../../claude-thinking.ts";
 import type { JsonObject } from "../../json-fields.ts";
-
-const BUDGET_MIN = 1_024;
-const CLAUDE_EFFORTS = [
-  "low",
-  "medium",
-  "high",
-  "xhigh",
-  "max",
-] as const satisfies readonly Effort[];
 
 export interface WrittenThinking {
   readonly thinking?: JsonObject | undefined;
@@ -51,9 +47,8 @@ export function writeThinking(
   if (reasoning === undefined) return {};
   const path = fieldPath(request, "reasoning");
   const addLoss = (reason: string) => addToleratedLoss(losses, path, reason);
-  const { mode, effort, budgetTokens } = reasoning;
-  if (effort === undefined && budgetTokens === undefined && mode === undefined) return {};
-  const isOff = mode === "off" || effort === "none" || budgetTokens === 0;
+  if (!isReasoningSet(reasoning)) return {};
+  const isOff = isReasoningOff(reasoning);
   if (target.abilities?.reasoning !== "none")
     return selectThinking({ request, target, reasoning, ...limits, addLoss }, isOff);
   if (!isOff) addHintLoss(losses, path, "This model's reasoning cannot be configured.");
@@ -104,30 +99,11 @@ function writeAdaptive(options: ThinkingOptions): WrittenThinking {
 }
 
 function writeBudget(options: ThinkingOptions): WrittenThinking {
-  const { budgetTokens, effort: requestedEffort } = options.reasoning;
   const effort = clampedEffort(options);
-  const wanted = Math.max(budgetTokens ?? effortToBudget(requestedEffort ?? "medium"), BUDGET_MIN);
-  const budget = Math.min(wanted, options.maxTokens - 1);
-  if (budget < BUDGET_MIN) {
-    options.addLoss(`Reasoning requires an output limit above ${BUDGET_MIN} tokens.`);
-    return { effort };
-  }
-  if (lacksReplayableReasoning(options)) {
-    options.addLoss(
-      "This model can only continue to reason if the last tool call has its reasoning, and this one has none.",
-    );
-    return { effort };
-  }
-  if (budget < wanted)
-    options.addLoss(`The reasoning budget was lowered to ${budget} to fit into the output limit.`);
-  return {
-    thinking: {
-      type: "enabled",
-      budget_tokens: budget,
-      display: thinkingDisplay(options.reasoning),
-    },
-    effort,
-  };
+  const budget = claudeBudget(options, "messages");
+  if (budget === undefined) return { effort };
+  const display = thinkingDisplay(options.reasoning);
+  return { thinking: { type: "enabled", budget_tokens: budget, display }, effort };
 }
 
 // Models with a reasoning budget do not accept an effort.
@@ -135,34 +111,7 @@ function clampedEffort(
   { reasoning, target, addLoss }: ThinkingOptions,
   effort: Effort | undefined = reasoning.effort,
 ): Effort | undefined {
-  if (
-    effort === undefined ||
-    effort === "none" ||
-    (target.abilities?.reasoning ?? "effort") !== "effort"
-  )
-    return undefined;
-  const used = clampEffort(effort, target.abilities?.efforts ?? CLAUDE_EFFORTS);
-  if (used !== effort)
-    addLoss(`This model does not support the effort ${effort}; ${used} is used instead.`);
-  return used;
-}
-
-function thinkingDisplay({ summary }: Reasoning): string | undefined {
-  return summary === undefined ? undefined : summary === "none" ? "omitted" : "summarized";
-}
-
-function lacksReplayableReasoning({ request, target }: ThinkingOptions): boolean {
-  const last = request.turns.findLast((turn) => turn.role === "assistant" || turn.role === "user");
-  if (
-    last === undefined ||
-    last.role !== "assistant" ||
-    !last.parts.some((part) => part.type === "tool_call")
-  )
-    return false;
-  return !last.parts.some(
-    (part) =>
-      part.type === "reasoning" &&
-      part.blob !== undefined &&
-      canReplay(part.blob, "messages", target),
-  );
+  const { reasoning: control = "effort", efforts = CLAUDE_EFFORTS } = target.abilities ?? {};
+  if (effort === undefined || effort === "none" || control !== "effort") return undefined;
+  return supportedEffort(effort, efforts, addLoss);
 }

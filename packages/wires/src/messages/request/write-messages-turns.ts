@@ -5,7 +5,11 @@ import {
   takeNativeFields,
 } from "../../canonical/canonical-losses.ts";
 import type { Part } from "../../canonical/canonical-parts.ts";
-import type { CanonicalRequest, Turn } from "../../canonical/canonical-request.ts";
+import {
+  type CanonicalRequest,
+  isInstruction,
+  type Turn,
+} from "../../canonical/canonical-request.ts";
 import { withOpeningTurn } from "../../canonical/opening-turn.ts";
 import { createCallIds } from "../../canonical/tools/call-ids.ts";
 import type { Target } from "../../canonical/wire-interfaces.ts";
@@ -51,10 +55,9 @@ function toMessageObject({ role, content, extraFields }: Message): JsonObject {
 
 function addTurn(messages: Message[], turn: Turn, context: BlockWriteContext): void {
   const role = roleOf(turn, context.target);
-  const content =
-    turn.role === "system" || turn.role === "developer"
-      ? writeInstructions(turn, context)
-      : writeParts(turn, context);
+  const content = isInstruction(turn)
+    ? writeInstructions(turn, context)
+    : writeParts(turn, context);
   const extraFields = takeNativeFields(turn.native, "messages", turn.path, context.losses);
   addTurnNameLoss(context.losses, turn);
   if (content.length === 0) return;
