@@ -317,7 +317,7 @@ const URL_PATTERN = /https?:\/\/[^\s<>"'`\\)\]}]{1,2000}/g;
 
 const SENTENCE_END = ".,;:!?";
 
-/** Of a conversation, which may have millions. */
+/** The most URLs that are read of a conversation, which may have millions. */
 const URLS_MAX = 20_000;
 
 /** The first URLs in a text. The end of a sentence is not part of them. */

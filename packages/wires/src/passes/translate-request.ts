@@ -2,10 +2,11 @@
 // it are a table: each is applied here in order, and undone here in the reply.
 
 import { OUTBOUND_WIRES } from "../all-wires.ts";
-import { addHintLoss, type Loss } from "../canonical/canonical-losses.ts";
-import type { WireName } from "../canonical/canonical-parts.ts";
+import { addHintLoss, type Loss, addLoss } from "../canonical/canonical-losses.ts";
+import type { WireName, Part, ImagePart } from "../canonical/canonical-parts.ts";
 import type { CanonicalReply } from "../canonical/canonical-reply.ts";
-import type { CanonicalRequest } from "../canonical/canonical-request.ts";
+import type { CanonicalRequest, Tool } from "../canonical/canonical-request.ts";
+import { IMAGE_TOOL } from "../canonical/tools/server-tool.ts";
 import type {
   Abilities,
   ReplyReadContext,
@@ -13,7 +14,7 @@ import type {
   WireStreamReader,
   WrittenRequest,
 } from "../canonical/wire-interfaces.ts";
-import type { JsonObject } from "../json-fields.ts";
+import { type JsonObject, isObject, stringIn } from "../json-fields.ts";
 import { clientToolsAsFunctions } from "../messages/messages-client-tools.ts";
 import { usageOf } from "../usage/provider-usage.ts";
 import type { Usage } from "../usage/usage-meters.ts";
@@ -27,12 +28,8 @@ import {
   withoutCompactions,
   withoutForeignCalls,
 } from "./foreign-content.ts";
-import { withImageTool } from "./image-tool.ts";
 import { openAiToolsAsFunctions } from "./openai-client-tools.ts";
-import { blocksAsText } from "./plain-blocks.ts";
 import { rejectSearchField, translateServerTools } from "./server-tools.ts";
-import { withSingleCall } from "./single-call.ts";
-import { withoutStops } from "./stop-sequences.ts";
 import { withFittingNames } from "./tool-names.ts";
 import {
   type ChangedRequest,
@@ -40,6 +37,7 @@ import {
   type TranslationStep,
   undoReply,
   undoStream,
+  type StepContext,
 } from "./translation-step.ts";
 
 export const TRANSLATION_STEPS: readonly TranslationStep[] = [
@@ -175,4 +173,104 @@ export function translateRequest(
 /** OpenAI's models search the web on Responses; on Chat Completions, only its search models do. */
 export function searchesOnlyOnResponses({ openaiFields, webSearchOptions }: Abilities): boolean {
   return openaiFields === true && webSearchOptions !== true;
+}
+
+/** For providers that cannot forbid parallel calls: the reply keeps the first. */
+function withSingleCall(request: CanonicalRequest): ChangedRequest {
+  return request.parallelToolCalls === false
+    ? { request, createUndo: () => ({ keepsFirstCall: true }) }
+    : { request };
+}
+
+/** For models and APIs without stop sequences: the reply ends at the first one here. The provider writes on, and bills it. */
+function withoutStops(request: CanonicalRequest): ChangedRequest {
+  const stops = request.stop?.filter((stop) => stop !== "") ?? [];
+  if (stops.length === 0) return { request };
+  return { request: { ...request, stop: undefined }, createUndo: () => ({ stops }) };
+}
+
+const BLOCK_REASON = "This provider has no such block; its text is sent.";
+
+/** Blocks of Anthropic's API that contain plain text: results of searches, and summaries of compactions. */
+function blocksAsText(
+  request: CanonicalRequest,
+  { losses }: Pick<StepContext, "losses">,
+): ChangedRequest {
+  const isPlain = (part: Part): boolean => textOf(part) !== undefined;
+  if (!request.turns.some(({ parts }) => parts.some(isPlain))) return { request };
+  const turns = request.turns.map((turn) =>
+    Object.assign({}, turn, {
+      parts: turn.parts.map((part): Part => {
+        const text = textOf(part);
+        if (text === undefined) return part;
+        addHintLoss(losses, part.path ?? "messages", BLOCK_REASON);
+        return { type: "text", text, path: part.path };
+      }),
+    }),
+  );
+  return { request: { ...request, turns } };
+}
+
+function textOf(part: Part): string | undefined {
+  if (part.type !== "native" || part.wire !== "messages") return undefined;
+  const { type, content } = part.value;
+  // The encrypted form of a compaction has no text.
+  if (type === "compaction")
+    return typeof content === "string" && content !== "" ? content : undefined;
+  return type === "search_result" ? searchText(part.value) : undefined;
+}
+
+function searchText({ source, title, content }: JsonObject): string | undefined {
+  if (!Array.isArray(content)) return undefined;
+  const texts = content.map((one: unknown) =>
+    isObject(one) && one["type"] === "text" && typeof one["text"] === "string"
+      ? one["text"]
+      : undefined,
+  );
+  if (texts.includes(undefined)) return undefined;
+  const head = [title, source].filter((one) => typeof one === "string" && one !== "");
+  return [...head, ...texts].join("\n");
+}
+
+/**
+ * OpenAI's tool that generates images is a tool of the Responses API. A chat asks for it by the same definition, and has the
+ * images in its message.
+ */
+function withImageTool(
+  request: CanonicalRequest,
+  { caller, provider, losses }: StepContext,
+): ChangedRequest {
+  const { tools } = request;
+  if (tools?.some((tool) => isChatImageTool(tool)) !== true) return { request };
+  if (caller === provider) {
+    const reason = "This model generates images only on the Responses API.";
+    for (const tool of tools.filter(isChatImageTool)) addLoss(losses, tool.path ?? "tools", reason);
+    return { request };
+  }
+  const written = tools.map(asResponsesTool);
+  return {
+    request: { ...request, tools: written },
+    createUndo: () => ({
+      translatePart: (part) => {
+        const image = imageOf(part);
+        return image && [image];
+      },
+    }),
+  };
+}
+
+function asResponsesTool(tool: Tool): Tool {
+  return isChatImageTool(tool) ? { ...tool, wire: "responses" } : tool;
+}
+
+function isChatImageTool(tool: Tool): tool is Extract<Tool, { type: "native" }> {
+  return tool.type === "native" && tool.wire === "chat" && tool.name === IMAGE_TOOL;
+}
+
+function imageOf(part: Part): ImagePart | undefined {
+  if (part.type !== "native" || part.value["type"] !== `${IMAGE_TOOL}_call`) return undefined;
+  const { result, output_format: format } = part.value;
+  if (typeof result !== "string") return undefined;
+  const mediaType = `image/${stringIn(format) ?? "png"}`;
+  return { type: "image", source: { kind: "base64", mediaType, data: result } };
 }

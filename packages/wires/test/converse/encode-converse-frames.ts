@@ -5,8 +5,8 @@ import type { CanonicalEvent, PartHead } from "../../src/canonical/canonical-eve
 import type { OpaqueBlob, Part } from "../../src/canonical/canonical-parts.ts";
 import type { CanonicalReply, Finish, UsageReport } from "../../src/canonical/canonical-reply.ts";
 import type { WireEvent, WireStreamReader } from "../../src/canonical/wire-interfaces.ts";
-import { frameToEvent } from "../../src/converse/reply/read-converse-frame.ts";
 import { createEventFrameParser } from "../../src/frames/aws-event-stream.ts";
+import { frameToEvent } from "../../src/frames/aws-frames.ts";
 
 const STOP_REASONS: Readonly<Record<string, string>> = {
   stop: "end_turn",
