@@ -43,11 +43,9 @@ export async function callHook(
   hook: HookSettings,
   request: HookRequest,
 ): Promise<HookVerdict> {
-  const endpoint = parseEndpoint(hook.url, deps.allowLoopback);
-  if (typeof endpoint === "string") return failed(`its URL ${endpoint}`);
   const body = JSON.stringify(bodyOf(request));
   const { status, error, response } = await send({
-    endpoint,
+    endpoint: parseEndpoint(hook.url, deps.allowLoopback),
     headers: {
       "user-agent": "Postern-Guardrails",
       authorization: `Bearer ${signatureOf(deps, hook, request, body)}`,

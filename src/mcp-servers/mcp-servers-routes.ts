@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { namedResourceRoutes } from "../activity/named-resource-routes.ts";
+import type { EndpointDeps } from "../base/network/public-endpoint.ts";
 import type { Route } from "../http/route.ts";
 import { timestamp } from "../http/schemas.ts";
 import type { Db } from "../store/db.ts";
@@ -10,7 +11,6 @@ import {
   getMcpServer,
   listMcpServers,
   type McpServer,
-  type McpServerDeps,
   saveMcpServer,
 } from "./mcp-servers.ts";
 
@@ -72,7 +72,7 @@ export function toMcpServerRecord(server: McpServer) {
   };
 }
 
-export interface McpServerRouteDeps extends McpServerDeps {
+export interface McpServerRouteDeps extends EndpointDeps {
   readonly db: Db;
 }
 

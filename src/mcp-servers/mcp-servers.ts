@@ -5,7 +5,7 @@ import { type Act, recordAuditEntry } from "../activity/audit.ts";
 import { decrypt, deriveKey, encrypt, type MasterSecret } from "../base/crypto/encryption.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { parseHeaders } from "../base/network/endpoint-headers.ts";
-import { parseEndpoint } from "../base/network/public-endpoint.ts";
+import { type EndpointDeps, parseEndpoint } from "../base/network/public-endpoint.ts";
 import { integer, type Reader, type Row, text, textOrNull, type Tx } from "../store/db.ts";
 import type { EncryptedColumn } from "../store/reencrypt-rows.ts";
 
@@ -34,18 +34,12 @@ export interface NewMcpServer {
   readonly headers: Headers;
 }
 
-export interface McpServerDeps {
-  readonly master: MasterSecret;
-  /** In development, a server may be on the gateway's own machine. */
-  readonly allowLoopback: boolean;
-}
-
 /** Creates the server, or replaces its URL, its tools and its headers. */
 export async function saveMcpServer(
   tx: Tx,
   act: Act,
   { name, settings, headers }: NewMcpServer,
-  { master, allowLoopback }: McpServerDeps,
+  { master, allowLoopback }: EndpointDeps,
 ): Promise<McpServer> {
   const { accountId, now } = act;
   await authorize(tx, act, "mcp_servers.change");

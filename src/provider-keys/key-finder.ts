@@ -3,7 +3,7 @@
 import type { DerivedKey } from "../base/crypto/encryption.ts";
 import { Fault } from "../base/fault.ts";
 import { lazy } from "../base/lazy.ts";
-import { integer, type Reader, type Row, text, textOrNull } from "../store/db.ts";
+import { integer, type Reader, type Row, text, textOrNull, type Db } from "../store/db.ts";
 import type { DecryptedKey, ProviderKeyCache, StoredKey } from "./provider-key-cache.ts";
 import { decryptKey } from "./provider-key-encryption.ts";
 
@@ -136,4 +136,17 @@ export function toApiKeyIds(row: Row): readonly string[] | null {
 
 export function cacheKeyOf(accountId: string, provider: string): string {
   return `${accountId} ${provider}`;
+}
+
+/** The providers that an API key can call with provider keys of its account. */
+export async function listCallableProviders(
+  db: Db,
+  { accountId, keyId }: KeyUser,
+): Promise<ReadonlySet<string>> {
+  const rows = await db.all(
+    "select distinct provider, api_key_ids from provider_key where account_id = ? and status <> 'deleted'",
+    [accountId],
+  );
+  const usable = rows.filter((row) => toApiKeyIds(row)?.includes(keyId) ?? true);
+  return new Set(usable.map((row) => text(row, "provider")));
 }

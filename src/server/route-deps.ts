@@ -23,7 +23,7 @@ import type { McpRouteDeps } from "../mcp/mcp-routes.ts";
 import { createMcpSessions } from "../mcp/mcp-sessions.ts";
 import { cheapestModels, type CheapModel } from "../models/cheapest-models.ts";
 import { createReadinessCheck } from "../operations/readiness.ts";
-import { listCallableProviders } from "../provider-keys/callable-providers.ts";
+import { listCallableProviders } from "../provider-keys/key-finder.ts";
 import { findSsoWorkspace, hasConnections } from "../sso/connections.ts";
 import { ssoPath } from "../sso/sso.ts";
 import { createStatus } from "../status/availability.ts";
@@ -83,11 +83,7 @@ export function createRouteDeps(
     },
     mcpServers: { db, master, allowLoopback: config.development },
     webhooks: { db, webhooks },
-    sinks: {
-      db,
-      sinks: { master, allowLoopback: config.development },
-      onChanged: keys.forgetLookUps,
-    },
+    sinks: { db, master, allowLoopback: config.development, onChanged: keys.forgetLookUps },
     billing: { billing, x402: x402?.deps, mpp },
     claims: { db, claims, baseUrl, vendor: config.vendor, isSignInDisabled },
     claimPages: { db, claims, master, baseUrl, consolePath: "/console" },
@@ -141,8 +137,7 @@ function consoleDeps(
     accountData,
     keys,
     sso,
-    auditStreams: { master, allowLoopback: isDevelopment },
-    mcpServers: { master, allowLoopback: isDevelopment },
+    endpoints: { master, allowLoopback: isDevelopment },
     providerKeys,
     webhooks,
     idempotency,
@@ -155,10 +150,7 @@ function consoleDeps(
     snippets: { baseUrl, model: exampleModelOf(config) },
     callableModels: () => callableModels(services),
     decisionModels: () => decisionModels(services),
-    sinks: { master, allowLoopback: isDevelopment },
-    onGuardrailsChanged: keys.forgetLookUps,
-    onSinksChanged: keys.forgetLookUps,
-    onSettingsChanged: keys.forgetLookUps,
+    forgetLookUps: keys.forgetLookUps,
     batches: services.batches,
   };
 }

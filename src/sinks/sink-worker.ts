@@ -11,11 +11,16 @@ import {
   type MasterSecret,
 } from "../base/crypto/encryption.ts";
 import { newId } from "../base/id.ts";
-import { isObject, type JsonObject, parseObject, valueAt } from "../base/json.ts";
+import { isObject, type JsonObject, parseObject, valueAt, arrayIn } from "../base/json.ts";
 import type { Log } from "../base/log.ts";
-import { backoffMs, failureOf } from "../base/network/endpoint-headers.ts";
 import { parseEndpoint, type ResolveHost } from "../base/network/public-endpoint.ts";
-import { send, type SendRequest, type SendResult } from "../base/network/send-to-endpoint.ts";
+import {
+  backoffMs,
+  failureOf,
+  send,
+  type SendRequest,
+  type SendResult,
+} from "../base/network/send-to-endpoint.ts";
 import { MINUTE_MS, SECOND_MS, utcDay } from "../base/time.ts";
 import type { Prompt, PromptLog } from "../prompt-log/prompt-log.ts";
 import type { Db } from "../store/db.ts";
@@ -113,7 +118,14 @@ async function sendDue(
     return;
   }
   const { calls, dueAt, request } = outgoing;
-  const sent = await sendTo(request, deps, signal);
+  const sent = await send({
+    ...request,
+    endpoint: parseEndpoint(request.url, deps.allowLoopback),
+    headers: { ...request.headers, "user-agent": "Postern-Sinks" },
+    responseMaxBytes: RESPONSE_MAX_BYTES,
+    resolve: deps.resolve,
+    signal,
+  });
   // The end of the process is no failure of the destination.
   if (signal.aborted && sent.status === null) return;
   const error = errorOf(sent);
@@ -134,12 +146,10 @@ async function sendDue(
     log.warn("sink disabled", { account: id.accountId, sink: id.name, reason: disabled });
 }
 
-type OutgoingRequest = Pick<SendRequest, "method" | "headers" | "body" | "timeoutMs"> & {
-  readonly url: string;
-};
-
 interface Outgoing {
-  readonly request: OutgoingRequest;
+  readonly request: Pick<SendRequest, "method" | "headers" | "body" | "timeoutMs"> & {
+    readonly url: string;
+  };
   /** The calls that it sends. */
   readonly calls: readonly string[];
   /** When the sink is due again if it is accepted. */
@@ -248,19 +258,6 @@ async function objectText(
   return records.map((record) => `${JSON.stringify(toUsageRecord(record))}\n`).join("");
 }
 
-async function sendTo(
-  { url, ...request }: OutgoingRequest,
-  { allowLoopback, resolve }: SinkWorkerDeps,
-  signal: AbortSignal,
-): Promise<SendResult> {
-  const endpoint = parseEndpoint(url, allowLoopback);
-  if (typeof endpoint === "string")
-    return { status: null, error: `the URL ${endpoint}`, response: "", retryAfterMs: 0 };
-  const headers = { ...request.headers, "user-agent": "Postern-Sinks" };
-  const responseMaxBytes = RESPONSE_MAX_BYTES;
-  return await send({ ...request, endpoint, headers, responseMaxBytes, resolve, signal });
-}
-
 /** With the code of an error of S3, which says more than the status. */
 function errorOf(sent: SendResult): string | undefined {
   const error = failureOf(sent);
@@ -319,16 +316,12 @@ function textsIn(content: unknown): readonly string[] {
   );
 }
 
-function listOf(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? value : [];
-}
-
 function replyTexts({ choices, content, output, candidates }: JsonObject): readonly string[] {
   return [
-    ...listOf(choices).flatMap((one) => textsIn(valueAt({ one }, ["one", "message", "content"]))),
+    ...arrayIn(choices).flatMap((one) => textsIn(valueAt({ one }, ["one", "message", "content"]))),
     ...textsIn(content),
-    ...listOf(output).flatMap((one) => textsIn(valueAt({ one }, ["one", "content"]))),
-    ...listOf(candidates).flatMap((one) => textsIn(valueAt({ one }, ["one", "content", "parts"]))),
+    ...arrayIn(output).flatMap((one) => textsIn(valueAt({ one }, ["one", "content"]))),
+    ...arrayIn(candidates).flatMap((one) => textsIn(valueAt({ one }, ["one", "content", "parts"]))),
   ];
 }
 
@@ -342,6 +335,8 @@ function streamedTexts(stream: string): readonly string[] {
     if (type === "response.output_text.delta") return textsIn(delta);
     if (type === "content_block_delta") return textsIn([delta]);
     if (candidates !== undefined) return replyTexts({ candidates });
-    return listOf(choices).flatMap((one) => textsIn(valueAt({ one }, ["one", "delta", "content"])));
+    return arrayIn(choices).flatMap((one) =>
+      textsIn(valueAt({ one }, ["one", "delta", "content"])),
+    );
   });
 }

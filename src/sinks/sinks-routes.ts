@@ -1,6 +1,7 @@
 // Routes of /v1/sinks.
 
 import { namedResourceRoutes } from "../activity/named-resource-routes.ts";
+import type { EndpointDeps } from "../base/network/public-endpoint.ts";
 import type { Route } from "../http/route.ts";
 import type { Db, Reader } from "../store/db.ts";
 import {
@@ -11,15 +12,15 @@ import {
   toSinkRecord,
 } from "./sink-record.ts";
 import { listSinks } from "./sink-rows.ts";
-import { countQueuedCalls, deleteSink, getSink, saveSink, type SinkDeps } from "./sinks.ts";
+import { countQueuedCalls, deleteSink, getSink, saveSink } from "./sinks.ts";
 
-export interface SinkRouteDeps {
+export interface SinkRouteDeps extends EndpointDeps {
   readonly db: Db;
-  readonly sinks: SinkDeps;
   readonly onChanged: () => void;
 }
 
-export function sinkRoutes({ db, sinks: deps, onChanged }: SinkRouteDeps): readonly Route[] {
+export function sinkRoutes(deps: SinkRouteDeps): readonly Route[] {
+  const { db, onChanged } = deps;
   return namedResourceRoutes({
     db,
     path: "/v1/sinks",

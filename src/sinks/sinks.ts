@@ -5,11 +5,11 @@ import { setExportsUsage } from "../accounts/accounts.ts";
 import { authorize } from "../accounts/members.ts";
 import { type Act, recordAuditEntry } from "../activity/audit.ts";
 import { emitEvent } from "../activity/events.ts";
-import { deriveKey, encrypt, type MasterSecret } from "../base/crypto/encryption.ts";
+import { deriveKey, encrypt } from "../base/crypto/encryption.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import { checkHeaderValue, parseHeaderName } from "../base/network/endpoint-headers.ts";
-import { parseEndpoint } from "../base/network/public-endpoint.ts";
+import { type EndpointDeps, parseEndpoint } from "../base/network/public-endpoint.ts";
 import { DAY_MS } from "../base/time.ts";
 import { type Db, type Reader, text, type Tx } from "../store/db.ts";
 import type { EncryptedColumn } from "../store/reencrypt-rows.ts";
@@ -47,18 +47,12 @@ export const SINK_SECRETS: EncryptedColumn = {
   associatedData: (row) => sinkBinding(text(row, "account_id"), text(row, "name")),
 };
 
-export interface SinkDeps {
-  readonly master: MasterSecret;
-  /** Development only. */
-  readonly allowLoopback: boolean;
-}
-
 /** Creates the sink, or replaces its settings; a disabled one is active again. Secrets that are left out are kept. */
 export async function saveSink(
   tx: Tx,
   act: Act,
   { name, sink: wanted }: { readonly name: string; readonly sink: NewSink },
-  { master, allowLoopback }: SinkDeps,
+  { master, allowLoopback }: EndpointDeps,
 ): Promise<Sink> {
   const { accountId, now } = act;
   await authorize(tx, act, "sinks.change");

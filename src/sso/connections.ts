@@ -8,7 +8,7 @@ import { decrypt, deriveKey, encrypt, type MasterSecret } from "../base/crypto/e
 import { type Secret, secret } from "../base/crypto/secret.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
-import { parseEndpoint } from "../base/network/public-endpoint.ts";
+import { type EndpointDeps, parseEndpoint } from "../base/network/public-endpoint.ts";
 import { identityProviderOf } from "../people/identity-providers.ts";
 import { endSsoSessions } from "../people/sessions.ts";
 import type { IdentitySettings } from "../people/sign-in.ts";
@@ -76,18 +76,12 @@ export function parseIssuer(typed: string, allowLoopback: boolean): string {
   return issuer;
 }
 
-export interface ConnectionDeps {
-  readonly master: MasterSecret;
-  /** Development only. */
-  readonly allowLoopback: boolean;
-}
-
 /** A change of the issuer or client ends the sessions that began with the former one. */
 export async function saveConnection(
   tx: Tx,
   act: Act,
   settings: ConnectionSettings,
-  { master, allowLoopback }: ConnectionDeps,
+  { master, allowLoopback }: EndpointDeps,
 ): Promise<void> {
   const { accountId, now } = act;
   await authorize(tx, act, "sso.change");

@@ -1,4 +1,4 @@
-// Encodes spans as OTLP JSON: ids in hexadecimal, 64-bit integers as strings.
+// Encodes spans and log records as OTLP JSON: ids in hexadecimal, 64-bit integers as strings.
 
 import type { AttributeValue, Span } from "./span.ts";
 
@@ -64,4 +64,41 @@ function valueOf(key: string, value: AttributeValue): object {
 
 export function toUnixNano(ms: number): string {
   return `${Math.round(ms)}000000`;
+}
+
+/** INFO of the log data model. */
+const SEVERITY_INFO = 9;
+
+interface LogRecord {
+  readonly at: number;
+  readonly eventName: string;
+  readonly body: string;
+  readonly attributes: Readonly<Record<string, AttributeValue | undefined>>;
+}
+
+export function otlpLogsJson(
+  scope: { readonly serviceName: string; readonly name: string },
+  records: readonly LogRecord[],
+): string {
+  return JSON.stringify({
+    resourceLogs: [
+      {
+        resource: { attributes: attributesOf({ "service.name": scope.serviceName }) },
+        scopeLogs: [
+          {
+            scope: { name: scope.name },
+            logRecords: records.map(({ at, eventName, body, attributes }) => ({
+              timeUnixNano: toUnixNano(at),
+              observedTimeUnixNano: toUnixNano(at),
+              severityNumber: SEVERITY_INFO,
+              severityText: "INFO",
+              eventName,
+              body: { stringValue: body },
+              attributes: attributesOf(attributes),
+            })),
+          },
+        ],
+      },
+    ],
+  });
 }

@@ -21,12 +21,11 @@ import {
 } from "../base/crypto/encryption.ts";
 import { newId } from "../base/id.ts";
 import type { Log } from "../base/log.ts";
-import { backoffMs, failureOf } from "../base/network/endpoint-headers.ts";
 import { parseEndpoint, type ResolveHost } from "../base/network/public-endpoint.ts";
-import { send, type SendResult } from "../base/network/send-to-endpoint.ts";
+import { backoffMs, failureOf, send } from "../base/network/send-to-endpoint.ts";
 import { MINUTE_MS, SECOND_MS } from "../base/time.ts";
 import type { Db } from "../store/db.ts";
-import { otlpLogsJson } from "../telemetry/otlp-logs.ts";
+import { otlpLogsJson } from "../telemetry/otlp.ts";
 
 /** Requests in flight at once. */
 const STREAMS_MAX = 32;
@@ -73,19 +72,15 @@ async function sendBatch(
   if (stream === undefined) return;
   const limit = stream.tries === 0 ? BATCH_MAX : BATCH_AFTER_FAILURE;
   const entries = await readQueue(db, accountId, limit);
-  const endpoint = parseEndpoint(stream.url, allowLoopback);
-  const sent: SendResult =
-    typeof endpoint === "string"
-      ? { status: null, error: `the URL ${endpoint}`, response: "", retryAfterMs: 0 }
-      : await send({
-          endpoint,
-          headers: { "user-agent": "Postern-Audit-Stream", ...headerOf(stream, key) },
-          body: bodyOf(stream, entries),
-          timeoutMs: TIMEOUT_MS,
-          responseMaxBytes: 0,
-          resolve,
-          signal,
-        });
+  const sent = await send({
+    endpoint: parseEndpoint(stream.url, allowLoopback),
+    headers: { "user-agent": "Postern-Audit-Stream", ...headerOf(stream, key) },
+    body: bodyOf(stream, entries),
+    timeoutMs: TIMEOUT_MS,
+    responseMaxBytes: 0,
+    resolve,
+    signal,
+  });
   const error = failureOf(sent);
   const ended = { accountId, lease, now: now() };
   if (error === undefined) await db.write((tx) => recordDelivery(tx, ended, entries));

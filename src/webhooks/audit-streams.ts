@@ -10,10 +10,10 @@ import {
   type StreamKind,
 } from "../activity/audit-stream-rows.ts";
 import { type Act, recordAuditEntry } from "../activity/audit.ts";
-import { deriveKey, encrypt, type MasterSecret } from "../base/crypto/encryption.ts";
+import { deriveKey, encrypt } from "../base/crypto/encryption.ts";
 import { invalid } from "../base/fault.ts";
 import { checkHeaderValue, parseHeaderName } from "../base/network/endpoint-headers.ts";
-import { parseEndpoint } from "../base/network/public-endpoint.ts";
+import { type EndpointDeps, parseEndpoint } from "../base/network/public-endpoint.ts";
 import type { Tx } from "../store/db.ts";
 
 export interface StreamForm {
@@ -25,18 +25,12 @@ export interface StreamForm {
   readonly headerValue: string;
 }
 
-export interface AuditStreamDeps {
-  readonly master: MasterSecret;
-  /** Development only. */
-  readonly allowLoopback: boolean;
-}
-
 /** The entry of this change is the first that the stream sends. */
 export async function changeAuditStream(
   tx: Tx,
   act: Act,
   form: StreamForm,
-  { master, allowLoopback }: AuditStreamDeps,
+  { master, allowLoopback }: EndpointDeps,
 ): Promise<void> {
   const { accountId, now } = act;
   await authorize(tx, act, "audit.stream");

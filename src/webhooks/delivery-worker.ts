@@ -19,7 +19,7 @@ import { signatureHeaders } from "../activity/webhook-signature.ts";
 import { newId } from "../base/id.ts";
 import type { Log } from "../base/log.ts";
 import { type ResolveHost, parseEndpoint, resolveHost } from "../base/network/public-endpoint.ts";
-import { type SendResult, send } from "../base/network/send-to-endpoint.ts";
+import { failureOf, type SendResult, send } from "../base/network/send-to-endpoint.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "../base/time.ts";
 import { clampDueTimes } from "../store/clamp-due.ts";
 import { type Db, type Tx, text } from "../store/db.ts";
@@ -149,21 +149,16 @@ async function attemptDelivery(
   signal: AbortSignal,
 ): Promise<SendResult> {
   const { webhook, event, tries } = delivery;
-  const failed = (error: string): SendResult => ({
-    status: null,
-    error,
-    response: "",
-    retryAfterMs: 0,
-  });
   // The lease counts as an attempt, so a delivery that crashes the process is not retried forever.
-  if (tries > ATTEMPTS_MAX) return failed("the gateway stopped during the last attempt");
-  const endpoint = parseEndpoint(text(webhook, "url"), deps.allowLoopback);
-  if (typeof endpoint === "string") return failed(`the URL ${endpoint}`);
+  if (tries > ATTEMPTS_MAX) {
+    const error = "the gateway stopped during the last attempt";
+    return { status: null, error, response: "", retryAfterMs: 0 };
+  }
   const body = deliveryBody(toStoredEvent(event));
   const at = deps.now();
   const signed = { id: text(event, "id"), at, body };
   return await send({
-    endpoint,
+    endpoint: parseEndpoint(text(webhook, "url"), deps.allowLoopback),
     headers: {
       "user-agent": "Postern-Webhooks",
       ...signatureHeaders(signed, deps.webhooks.secretsOf(webhook, at)),
@@ -192,27 +187,15 @@ function outcomeOf(
   sent: SendResult,
   { at, durationMs, now, random }: AttemptTiming,
 ): AttemptOutcome {
-  const { status, response, error } = sent;
-  const attempt = {
-    at,
-    durationMs,
-    status,
-    error: error ?? errorOf(status),
-    response: printable(response),
-  };
-  if (isSuccess(status)) return { status: "delivered", attempt, dueAt: now, endedAt: now };
+  const { status, response } = sent;
+  const error = failureOf(sent) ?? null;
+  const attempt = { at, durationMs, status, error, response: printable(response) };
+  if (error === null) return { status: "delivered", attempt, dueAt: now, endedAt: now };
   const delayMs =
     status === HTTP_GONE ? undefined : retryDelayMs(delivery.tries, random, sent.retryAfterMs);
   return delayMs === undefined
     ? { status: "failed", attempt, dueAt: now, endedAt: now }
     : { status: "pending", attempt, dueAt: now + delayMs, endedAt: null };
-}
-
-function errorOf(status: number | null): string | null {
-  if (isSuccess(status)) return null;
-  return status !== null && status >= 300 && status < 400
-    ? "redirects are not followed"
-    : `the endpoint answered ${status}`;
 }
 
 /** Returns the reason if this attempt disabled the webhook. */
@@ -251,10 +234,6 @@ function disableReason({ status, attempt }: AttemptOutcome, failingMs: number): 
   return status === "failed" && failingMs >= DISABLE_AFTER_MS
     ? `nothing was delivered for ${Math.floor(failingMs / HOUR_MS)} hours`
     : undefined;
-}
-
-function isSuccess(status: number | null): boolean {
-  return status !== null && status >= 200 && status < 300;
 }
 
 /** The delays after the first, second … failed attempt; after the last one the delivery has failed. */

@@ -18,11 +18,11 @@ import {
   type Webhook,
 } from "../activity/webhook-rows.ts";
 import { newSigningSecret } from "../activity/webhook-signature.ts";
-import { decrypt, deriveKey, encrypt, type MasterSecret } from "../base/crypto/encryption.ts";
+import { decrypt, deriveKey, encrypt } from "../base/crypto/encryption.ts";
 import { type Secret, secret } from "../base/crypto/secret.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
-import { parseEndpoint } from "../base/network/public-endpoint.ts";
+import { type EndpointDeps, parseEndpoint } from "../base/network/public-endpoint.ts";
 import { integer, type Row, text, textOrNull, type Tx } from "../store/db.ts";
 
 const WEBHOOKS_PER_ACCOUNT_MAX = 10;
@@ -57,13 +57,7 @@ export interface Webhooks {
   readonly secretsOf: (row: Row, now: number) => readonly Secret[];
 }
 
-export interface WebhooksDeps {
-  readonly master: MasterSecret;
-  /** In development, a webhook may point to the gateway's own machine, without TLS. */
-  readonly allowLoopback: boolean;
-}
-
-export function createWebhooks({ master, allowLoopback }: WebhooksDeps): Webhooks {
+export function createWebhooks({ master, allowLoopback }: EndpointDeps): Webhooks {
   const key = deriveKey(master, SECRET_PURPOSE);
   const validUrl = (input: string): string => parseUrl(input, allowLoopback);
   return {

@@ -1,8 +1,6 @@
-// Headers that an account chooses for the requests to its endpoint, and the delays of these requests.
+// Headers that an account chooses for the requests to its endpoint.
 
 import { invalid } from "../fault.ts";
-import { HOUR_MS, SECOND_MS } from "../time.ts";
-import type { SendResult } from "./send-to-endpoint.ts";
 
 const HEADER_NAME = /^[A-Za-z][A-Za-z0-9-]{0,63}$/;
 /** Headers that the gateway sets. */
@@ -35,21 +33,4 @@ export function parseHeaders(
     return [parseHeaderName(name, `${param}.${name}`), value];
   });
   return Object.fromEntries(parsed);
-}
-
-/** Why a request failed; undefined if the endpoint has accepted it. */
-export function failureOf({ status, error }: SendResult): string | undefined {
-  if (error !== null) return error;
-  if (status !== null && status >= 200 && status < 300) return undefined;
-  return status !== null && status >= 300 && status < 400
-    ? "redirects are not followed"
-    : `the endpoint answered ${status}`;
-}
-
-const FIRST_RETRY_MS = 5 * SECOND_MS;
-const RETRY_MAX_MS = HOUR_MS;
-
-/** For requests that are repeated until they are accepted. `tries`: the failures in a row before this one. */
-export function backoffMs(tries: number, retryAfterMs: number): number {
-  return Math.max(Math.min(RETRY_MAX_MS, FIRST_RETRY_MS * 2 ** Math.min(tries, 20)), retryAfterMs);
 }

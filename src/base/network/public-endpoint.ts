@@ -3,6 +3,7 @@
 
 import { lookup } from "node:dns/promises";
 import { isIP } from "node:net";
+import type { MasterSecret } from "../crypto/encryption.ts";
 import { isLoopbackAddress, isPublicAddress, isPublicHostname } from "./public-address.ts";
 
 export const URL_LENGTH_MAX = 2_048;
@@ -13,6 +14,13 @@ export interface PublicEndpoint {
   readonly url: URL;
   /** The gateway's own machine; only in development. */
   readonly isLoopback: boolean;
+}
+
+/** For what an account registers with a URL and a secret of it, which is stored encrypted. */
+export interface EndpointDeps {
+  readonly master: MasterSecret;
+  /** Whether the URL may be on the gateway's own machine; only in development. */
+  readonly allowLoopback: boolean;
 }
 
 export type ResolveHost = (name: string) => Promise<readonly string[]>;

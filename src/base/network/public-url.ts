@@ -1,7 +1,7 @@
 // Sends one request to a URL that a caller, an owner or an operator names. It connects only to public addresses, which it has
 // resolved and checked itself (SSRF); TLS and the Host header still use the name. No redirects, no proxy, no decompression.
 
-import http, { type IncomingMessage } from "node:http";
+import http, { type IncomingMessage, type RequestOptions } from "node:http";
 import https from "node:https";
 import {
   type PublicEndpoint,
@@ -81,30 +81,40 @@ function firstOf(header: string | readonly string[] | undefined): string | undef
   return typeof header === "string" ? header : header?.[0];
 }
 
-function requestTo(
+function requestTo(address: string, get: PublicUrlRequest): http.ClientRequest {
+  const { endpoint, method = "GET", signal } = get;
+  const headers = {
+    accept: get.accept,
+    "accept-encoding": "identity",
+    ...(get.userAgent === undefined ? {} : { "user-agent": get.userAgent }),
+    ...get.headers,
+    ...(get.sent === undefined ? {} : { "content-length": String(Buffer.byteLength(get.sent)) }),
+  };
+  return openRequest(endpoint, address, { method, signal, headers });
+}
+
+/** A request to an address of the endpoint that was checked. */
+export function openRequest(
+  { url }: PublicEndpoint,
   address: string,
-  { endpoint: { url }, ...get }: PublicUrlRequest,
+  {
+    headers,
+    ...options
+  }: Pick<RequestOptions, "method" | "signal"> & {
+    readonly headers: Readonly<Record<string, string>>;
+  },
 ): http.ClientRequest {
-  const options = {
-    method: get.method ?? "GET",
+  const sent = {
+    ...options,
     host: address,
     port: url.port === "" ? (url.protocol === "https:" ? 443 : 80) : Number(url.port),
     path: url.pathname + url.search,
     agent: false,
-    signal: get.signal,
     maxHeaderSize: HEADERS_MAX_BYTES,
-    headers: {
-      host: url.host,
-      accept: get.accept,
-      "accept-encoding": "identity",
-      ...(get.userAgent === undefined ? {} : { "user-agent": get.userAgent }),
-      ...get.headers,
-      ...(get.sent === undefined ? {} : { "content-length": String(Buffer.byteLength(get.sent)) }),
-    },
+    headers: { host: url.host, ...headers },
   } as const;
-  return url.protocol === "https:"
-    ? https.request({ ...options, servername: url.hostname })
-    : http.request(options);
+  const servername = url.hostname.replace(/^\[(.*)\]$/, "$1");
+  return url.protocol === "https:" ? https.request({ ...sent, servername }) : http.request(sent);
 }
 
 function readBody(

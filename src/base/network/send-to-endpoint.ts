@@ -1,20 +1,21 @@
-// Sends one request to an endpoint of an account, such as a webhook. It resolves the host name itself and connects
-// to an address that it has checked (SSRF); TLS and the Host header still use the name. No redirects, no proxy, no decompression.
+// Sends one request to an endpoint of an account, such as a webhook, which it connects to as `getPublicUrl` does. Of the response,
+// the status counts: the body is read only in part.
 
-import http, { type IncomingMessage, type RequestOptions } from "node:http";
-import https from "node:https";
+import type { IncomingMessage } from "node:http";
+import { HOUR_MS, SECOND_MS } from "../time.ts";
 import {
-  resolveAllowedAddresses,
   type PublicEndpoint,
+  resolveAllowedAddresses,
   type ResolveHost,
 } from "./public-endpoint.ts";
+import { openRequest, rejectOnAbort } from "./public-url.ts";
 
-const HEADERS_MAX_BYTES = 16_384;
 /** The share of the timeout for reading the response body. */
 const BODY_TIMEOUT_RATIO = 0.2;
 
 export interface SendRequest {
-  readonly endpoint: PublicEndpoint;
+  /** From `parseEndpoint`: a URL that was allowed when it was set may not be so now. */
+  readonly endpoint: PublicEndpoint | string;
   /** `POST` by default. */
   readonly method?: "POST" | "PUT";
   readonly headers: Readonly<Record<string, string>>;
@@ -35,7 +36,8 @@ export interface SendResult {
 
 /** Never throws: errors are part of the result. */
 export async function send(request: SendRequest): Promise<SendResult> {
-  const { signal, timeoutMs } = request;
+  const { endpoint, signal, timeoutMs } = request;
+  if (typeof endpoint === "string") return failed(`the URL ${endpoint}`);
   const deadline = new AbortController();
   const stop = (): void => deadline.abort();
   const timer = setTimeout(stop, timeoutMs);
@@ -43,7 +45,7 @@ export async function send(request: SendRequest): Promise<SendResult> {
   if (signal.aborted) stop();
   try {
     return await Promise.race([
-      sendToAddresses(request, deadline.signal),
+      sendToAddresses(endpoint, request, deadline.signal),
       rejectOnAbort(deadline.signal),
     ]);
   } catch (error) {
@@ -57,13 +59,34 @@ export async function send(request: SendRequest): Promise<SendResult> {
   }
 }
 
-async function sendToAddresses(request: SendRequest, limit: AbortSignal): Promise<SendResult> {
-  const addresses = await resolveAllowedAddresses(request.endpoint, request.resolve);
+/** Why a request failed; undefined if the endpoint has accepted it. */
+export function failureOf({ status, error }: SendResult): string | undefined {
+  if (error !== null) return error;
+  if (status !== null && status >= 200 && status < 300) return undefined;
+  return status !== null && status >= 300 && status < 400
+    ? "redirects are not followed"
+    : `the endpoint answered ${status}`;
+}
+
+const FIRST_RETRY_MS = 5 * SECOND_MS;
+const RETRY_MAX_MS = HOUR_MS;
+
+/** For requests that are repeated until they are accepted. `tries`: the failures in a row before this one. */
+export function backoffMs(tries: number, retryAfterMs: number): number {
+  return Math.max(Math.min(RETRY_MAX_MS, FIRST_RETRY_MS * 2 ** Math.min(tries, 20)), retryAfterMs);
+}
+
+async function sendToAddresses(
+  endpoint: PublicEndpoint,
+  request: SendRequest,
+  limit: AbortSignal,
+): Promise<SendResult> {
+  const addresses = await resolveAllowedAddresses(endpoint, request.resolve);
   if (addresses === undefined)
     return failed("the host name does not resolve to public addresses only");
   for (const [index, address] of addresses.entries()) {
     try {
-      return await sendTo(request, address, limit);
+      return await sendTo(endpoint, address, request, limit);
     } catch (error) {
       if (index === addresses.length - 1 || limit.aborted || !isConnectError(error)) throw error;
     }
@@ -71,34 +94,26 @@ async function sendToAddresses(request: SendRequest, limit: AbortSignal): Promis
   return failed("no address could be reached");
 }
 
-function sendTo(outgoing: SendRequest, address: string, limit: AbortSignal): Promise<SendResult> {
-  const { url } = outgoing.endpoint;
-  const name = url.hostname.replace(/^\[(.*)\]$/, "$1");
-  const options: RequestOptions & https.RequestOptions = {
-    host: address,
-    port: url.port === "" ? (url.protocol === "https:" ? 443 : 80) : Number(url.port),
-    path: url.pathname + url.search,
-    method: outgoing.method ?? "POST",
-    agent: false,
-    maxHeaderSize: HEADERS_MAX_BYTES,
-    headers: {
-      host: url.host,
-      "content-type": "application/json",
-      "content-length": String(Buffer.byteLength(outgoing.body)),
-      ...outgoing.headers,
-    },
-  };
+function sendTo(
+  endpoint: PublicEndpoint,
+  address: string,
+  outgoing: SendRequest,
+  limit: AbortSignal,
+): Promise<SendResult> {
+  const { method = "POST", headers, body } = outgoing;
   return new Promise((resolve, reject) => {
-    const request =
-      url.protocol === "https:"
-        ? https.request({ ...options, servername: name })
-        : http.request(options);
-    const stop = (): void => void request.destroy(new Error("stopped"));
-    limit.addEventListener("abort", stop, { once: true });
+    const request = openRequest(endpoint, address, {
+      method,
+      signal: limit,
+      headers: {
+        "content-type": "application/json",
+        "content-length": String(Buffer.byteLength(body)),
+        ...headers,
+      },
+    });
     request.on("error", reject);
     let hasResponded = false;
     request.on("close", () => {
-      limit.removeEventListener("abort", stop);
       if (!hasResponded) reject(new Error("closed"));
     });
     request.on("response", (response) => {
@@ -113,7 +128,7 @@ function sendTo(outgoing: SendRequest, address: string, limit: AbortSignal): Pro
         request.destroy();
       });
     });
-    request.end(outgoing.body);
+    request.end(body);
   });
 }
 
@@ -150,14 +165,6 @@ function retryAfterOf({ statusCode, headers }: IncomingMessage): number {
 
 function failed(error: string): SendResult {
   return { status: null, error, response: "", retryAfterMs: 0 };
-}
-
-function rejectOnAbort(signal: AbortSignal): Promise<never> {
-  return new Promise((_, reject) => {
-    const stop = (): void => reject(new Error("stopped"));
-    if (signal.aborted) stop();
-    else signal.addEventListener("abort", stop, { once: true });
-  });
 }
 
 const CONNECT_ERRORS = /^(ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|EADDRNOTAVAIL|ETIMEDOUT)$/;

@@ -10,17 +10,14 @@ import {
   type AuditEntry,
   listAuditEntries,
 } from "../../activity/audit.ts";
+import type { EndpointDeps } from "../../base/network/public-endpoint.ts";
 import { type CsvColumn, writeCsv } from "../../base/text/csv-writer.ts";
 import { csvDownload, EXPORTED_MAX, jsonLinesDownload } from "../../http/csv-download.ts";
 import type { Route } from "../../http/route.ts";
 import { cursorSchema } from "../../http/schemas.ts";
 import { readEntryNames } from "../../keys/actor-names.ts";
 import { listKeysFrom } from "../../keys/keys.ts";
-import {
-  type AuditStreamDeps,
-  changeAuditStream,
-  removeAuditStream,
-} from "../../webhooks/audit-streams.ts";
+import { changeAuditStream, removeAuditStream } from "../../webhooks/audit-streams.ts";
 import { donePath, DoneQuery } from "../done-notice.tsx";
 import type { ConsoleReadDeps, WorkspaceView } from "../require-access.ts";
 import { keyName } from "../usage/read-usage.ts";
@@ -146,7 +143,7 @@ async function readActors(
 // The routes of the page of the audit log's stream.
 
 interface AuditStreamPageDeps extends ConsoleReadDeps {
-  readonly auditStreams: AuditStreamDeps;
+  readonly endpoints: EndpointDeps;
 }
 
 function auditStreamRoutes(deps: AuditStreamPageDeps): readonly Route[] {
@@ -181,7 +178,7 @@ function changeRoute(deps: AuditStreamPageDeps): Route {
     write: async (tx, { act, body }) => {
       if (body.do === "remove") return await removeAuditStream(tx, act);
       const { kind, url, header_name: headerName, header_value: headerValue } = body;
-      await changeAuditStream(tx, act, { kind, url, headerName, headerValue }, deps.auditStreams);
+      await changeAuditStream(tx, act, { kind, url, headerName, headerValue }, deps.endpoints);
     },
     done: ({ account, body }) => donePath(auditStreamPath(account), body.do),
     rejected: async ({ view, account, body: values }, error) =>

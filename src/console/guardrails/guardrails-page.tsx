@@ -37,7 +37,7 @@ import type { ConsoleReadDeps } from "../require-access.ts";
 export interface GuardrailPageDeps extends ConsoleReadDeps {
   readonly isDevelopment: boolean;
   readonly decisionModels: () => readonly string[];
-  readonly onGuardrailsChanged: () => void;
+  readonly forgetLookUps: () => void;
 }
 
 const ENTITY_NAMES: Readonly<Record<Entity, string>> = {
@@ -132,7 +132,7 @@ export function guardrailPageRoutes(deps: GuardrailPageDeps): readonly Route[] {
       return saveGuardrail(tx, act, saved);
     },
     remove: deleteGuardrail,
-    onChanged: deps.onGuardrailsChanged,
+    onChanged: deps.forgetLookUps,
   });
 }
 

@@ -3,6 +3,7 @@
 
 import type { Child } from "hono/jsx";
 import { z } from "zod";
+import type { EndpointDeps } from "../../base/network/public-endpoint.ts";
 import { Field, TextField } from "../../http/pages/components/form.tsx";
 import { RelativeTime } from "../../http/pages/components/local-time.tsx";
 import type { Route } from "../../http/route.ts";
@@ -11,7 +12,6 @@ import {
   deleteMcpServer,
   listMcpServers,
   type McpServer,
-  type McpServerDeps,
   saveMcpServer,
 } from "../../mcp-servers/mcp-servers.ts";
 import { checkedForm } from "../checked-form.ts";
@@ -19,7 +19,7 @@ import { ItemForm, type ItemForms, NAME_FIELD, namedItemsRoutes } from "../named
 import type { ConsoleReadDeps } from "../require-access.ts";
 
 export interface McpServerPageDeps extends ConsoleReadDeps {
-  readonly mcpServers: McpServerDeps;
+  readonly endpoints: EndpointDeps;
 }
 
 const ServerForm = z.object({
@@ -70,7 +70,7 @@ export function mcpServerPageRoutes(deps: McpServerPageDeps): readonly Route[] {
         allowed_tools: tools.length === 0 ? null : tools,
         headers: header === "" ? {} : { [header]: form.header_value.trim() },
       });
-      return saveMcpServer(tx, act, { name, settings, headers }, deps.mcpServers);
+      return saveMcpServer(tx, act, { name, settings, headers }, deps.endpoints);
     },
     remove: deleteMcpServer,
   });

@@ -17,7 +17,7 @@ import { settingsPage } from "./settings-page.tsx";
 
 export interface SettingsPageDeps extends ConsoleReadDeps {
   readonly accountData: AccountDataDeps;
-  readonly onSettingsChanged: () => void;
+  readonly forgetLookUps: () => void;
 }
 
 export function settingsPageRoutes(deps: SettingsPageDeps): readonly Route[] {
@@ -77,7 +77,7 @@ function changeRoute(deps: SettingsPageDeps): Route {
       if (policy !== undefined) await setDataPolicy(tx, act, policy);
     },
     done: ({ account }) => {
-      deps.onSettingsChanged();
+      deps.forgetLookUps();
       return savedPath(account);
     },
     rejected: async ({ view, account, body }, { field, message: error }) => {

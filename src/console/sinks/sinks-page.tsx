@@ -3,6 +3,7 @@
 
 import type { Child } from "hono/jsx";
 import { z } from "zod";
+import type { EndpointDeps } from "../../base/network/public-endpoint.ts";
 import { formatInteger } from "../../base/text/format.ts";
 import { Tag } from "../../http/pages/components/content.tsx";
 import { Field, SelectField, TextField } from "../../http/pages/components/form.tsx";
@@ -10,7 +11,7 @@ import { RelativeTime } from "../../http/pages/components/local-time.tsx";
 import type { Route } from "../../http/route.ts";
 import { NewSink } from "../../sinks/sink-record.ts";
 import { listSinks, type Sink } from "../../sinks/sink-rows.ts";
-import { countQueuedCalls, deleteSink, saveSink, type SinkDeps } from "../../sinks/sinks.ts";
+import { countQueuedCalls, deleteSink, saveSink } from "../../sinks/sinks.ts";
 import { checkedForm } from "../checked-form.ts";
 import {
   type FormValues,
@@ -22,8 +23,8 @@ import {
 import type { ConsoleReadDeps } from "../require-access.ts";
 
 export interface SinkPageDeps extends ConsoleReadDeps {
-  readonly sinks: SinkDeps;
-  readonly onSinksChanged: () => void;
+  readonly endpoints: EndpointDeps;
+  readonly forgetLookUps: () => void;
 }
 
 interface ListedSink {
@@ -107,9 +108,9 @@ export function sinkPageRoutes(deps: SinkPageDeps): readonly Route[] {
     },
     edit: valuesOf,
     save: (tx, act, name, form) =>
-      saveSink(tx, act, { name, sink: checkedForm(NewSink, fieldsOf(form)) }, deps.sinks),
+      saveSink(tx, act, { name, sink: checkedForm(NewSink, fieldsOf(form)) }, deps.endpoints),
     remove: deleteSink,
-    onChanged: deps.onSinksChanged,
+    onChanged: deps.forgetLookUps,
   });
 }
 
