@@ -4,7 +4,7 @@
 import { isIP } from "node:net";
 import { Fault } from "../base/fault.ts";
 import { type Nano, toNano } from "../base/money/money.ts";
-import { DAY_MS, HOUR_MS, SECOND_MS } from "../base/time.ts";
+import { DAY_MS, HOUR_MS, SECOND_MS, msUntilNextWindow } from "../base/time.ts";
 import { prefixOf } from "../http/request/client-ip.ts";
 import { integer, type Reader, text, type Tx } from "../store/db.ts";
 import { STARTING_CREDIT } from "./accounts.ts";
@@ -81,7 +81,7 @@ export async function admitCreation(
       throw rateLimitedFault(
         "daily grant budget spent",
         "Today's starting credit for new accounts is used up.",
-        msUntilNext(DAY_MS, request.now),
+        msUntilNextWindow(DAY_MS, request.now),
       );
     return { startingCredit: 0n, reachedPercents: [] };
   }
@@ -113,7 +113,7 @@ export async function admitVerifiedAgent(
     throw rateLimitedFault(
       `too many accounts from ${agent.url}`,
       `Too many accounts were created by agents of ${agent.url}.`,
-      msUntilNext(HOUR_MS, now),
+      msUntilNextWindow(HOUR_MS, now),
     );
   return { startingCredit: agent.startingCredit, reachedPercents: [] };
 }
@@ -141,7 +141,7 @@ async function countAccount(
       throw rateLimitedFault(
         `too many accounts from ${prefix}`,
         "Too many accounts were created from your network.",
-        msUntilNext(HOUR_MS, now),
+        msUntilNextWindow(HOUR_MS, now),
       );
   }
 }
@@ -204,7 +204,7 @@ async function takeShares(
         throw rateLimitedFault(
           `${network.prefix} is over its share of the grant budget`,
           "Your network has used its share of today's starting credit for new accounts.",
-          msUntilNext(ms, now),
+          msUntilNextWindow(ms, now),
         );
   }
 }
@@ -232,10 +232,6 @@ function networksWithShares(clientIp: string): readonly Network[] {
       share,
     }));
   return [{ prefix: "unknown", share: { bits: 0, ...ADDRESS_SHARE } }];
-}
-
-function msUntilNext(windowMs: number, now: number): number {
-  return windowMs - (now % windowMs);
 }
 
 function rateLimitedFault(detail: string, message: string, waitMs: number): Fault {

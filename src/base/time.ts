@@ -13,3 +13,8 @@ export function utcDay(at: number): string {
   if (cached.number !== number) cached = { number, text: new Date(at).toISOString().slice(0, 10) };
   return cached.text;
 }
+
+/** Until the next window of this length, counted from midnight of UTC. */
+export function msUntilNextWindow(windowMs: number, now: number): number {
+  return windowMs - (now % windowMs);
+}

@@ -15,7 +15,7 @@ import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import { creditsOf, type Nano } from "../base/money/money.ts";
 import { emailError, foldEmail } from "../base/text/email.ts";
-import { HOUR_MS, MINUTE_MS } from "../base/time.ts";
+import { HOUR_MS, MINUTE_MS, msUntilNextWindow } from "../base/time.ts";
 import { requireAllowedEmail } from "../controls/blocks.ts";
 import type { Reader, Tx } from "../store/db.ts";
 import {
@@ -51,7 +51,7 @@ import {
 } from "./claim-bonus.ts";
 import { canonicalMailbox } from "./email-address.ts";
 import { applyKeyChoices, type KeyChoice } from "./key-choices.ts";
-import { increment, msUntilNextWindow } from "./rate-counters.ts";
+import { increment } from "./rate-counters.ts";
 import { digestOfAll, readKeysAndSetup } from "./shown-state.ts";
 
 const TOKEN_CHARACTERS = 43;

@@ -54,10 +54,6 @@ export async function isBelowLimit(
   return (row === undefined ? 0 : integer(row, "counted")) < max;
 }
 
-export function msUntilNextWindow(windowMs: number, now: number): number {
-  return windowMs - (now % windowMs);
-}
-
 /** Deletes the counters of old windows. */
 export async function sweepRateCounters(tx: Tx, now: number): Promise<void> {
   await tx.run("delete from claim_count where slot < ?", [now - RETENTION_MS]);

@@ -5,15 +5,17 @@ import { closestName } from "../base/text/suggest.ts";
 import { type Catalog, modelAt, withoutClaudeAlias } from "./catalog.ts";
 import { type Shutdown, shutdownBefore, SHUTDOWNS } from "./tables/shutdown-dates.ts";
 
+const SIMILAR_MAX = 3;
+
 /** Model ids similar to an unknown one, to suggest in errors. */
-export function similarIds(catalog: Catalog, id: string, limit = 3): string[] {
+export function similarIds(catalog: Catalog, id: string): readonly string[] {
   const wanted = id.slice(id.lastIndexOf("/") + 1).toLowerCase();
   if (wanted.length < 3) return [];
   const found = catalog.models
     .map((model) => model.id)
     .filter((one) => hasWordsFrom(one.toLowerCase(), wanted));
-  if (found.length === 0) return misspelledIds(catalog, id, limit);
-  return found.toSorted((left, right) => left.length - right.length).slice(0, limit);
+  if (found.length === 0) return misspelledIds(catalog, id);
+  return found.toSorted((left, right) => left.length - right.length).slice(0, SIMILAR_MAX);
 }
 
 /** Whether the id contains the text at the beginning of a word. */
@@ -26,14 +28,16 @@ function hasWordsFrom(id: string, text: string): boolean {
 const ID_MAX_CHARACTERS = 80;
 
 /** The ids a few typos away, compared with and without their provider. */
-function misspelledIds({ models }: Catalog, id: string, limit: number): string[] {
+function misspelledIds({ models }: Catalog, id: string): readonly string[] {
   if (id.length > ID_MAX_CHARACTERS) return [];
   const bareName = (name: string): string => name.slice(name.lastIndexOf("/") + 1);
   const ids = models.map((model) => model.id);
   const exact = closestName(id, ids);
   if (exact !== undefined) return [exact];
   const meant = closestName(bareName(id), [...new Set(ids.map(bareName))]);
-  return meant === undefined ? [] : ids.filter((one) => bareName(one) === meant).slice(0, limit);
+  return meant === undefined
+    ? []
+    : ids.filter((one) => bareName(one) === meant).slice(0, SIMILAR_MAX);
 }
 
 /** An error does not repeat what may be megabytes. */
@@ -55,11 +59,10 @@ export function modelNotFound(catalog: Catalog, id: string, param = "model"): Fa
 /** The 404 for a model that its provider has shut down; undefined for every other id. */
 function shutDownFault(catalog: Catalog, id: string, param: string): Fault | undefined {
   const found = shutDownModel(catalog, id);
-  const message = shutDownMessage(catalog, id);
-  if (found === undefined || message === undefined) return undefined;
+  if (found === undefined) return undefined;
   const { successor } = found.shutdown;
   return new Fault("model_not_found", `${id} was shut down`, {
-    message,
+    message: messageOf(found),
     param,
     ...(successor === undefined ? {} : { next: [successorStep(successor)] }),
   });
@@ -68,9 +71,10 @@ function shutDownFault(catalog: Catalog, id: string, param: string): Fault | und
 /** Which provider has shut the model down, when, and what to use; undefined for every other id. */
 export function shutDownMessage(catalog: Catalog, id: string): string | undefined {
   const found = shutDownModel(catalog, id);
-  if (found === undefined) return undefined;
-  const { provider, name, shutdown } = found;
-  const { date, successor } = shutdown;
+  return found && messageOf(found);
+}
+
+function messageOf({ provider, name, shutdown: { date, successor } }: ShutDownModel): string {
   const hint = successor === undefined ? "See GET /v1/models for others." : `Use "${successor}".`;
   return `The provider "${provider}" shut ${JSON.stringify(name)} down on ${date}. ${hint}`;
 }

@@ -14,11 +14,10 @@ const SIGN_IN_ENDPOINT = {
 /** One sign-in takes two requests. */
 const SIGN_IN_RATE_LIMIT = { perMinute: 10, burst: 20 } as const;
 
-export interface OperatorOptions extends Pick<
+export interface OperatorOptions extends Omit<
   OperatorContext,
-  "db" | "idempotency" | "baseUrl" | "approval" | "controls" | "chain" | "system" | "publishedLog"
+  "sessions" | "signIn" | "signInRateLimiter"
 > {
-  readonly db: OperatorContext["db"];
   readonly master: MasterSecret;
   /** Verified email addresses of the operators. */
   readonly operators: readonly string[];
@@ -27,18 +26,16 @@ export interface OperatorOptions extends Pick<
 }
 
 /** Undefined where the settings name no operator: the pages are then off. */
-export function createOperatorContext(options: OperatorOptions): OperatorContext | undefined {
-  const { db, master, identity, baseUrl, operators } = options;
+export function createOperatorContext({
+  master,
+  operators,
+  identity,
+  ...context
+}: OperatorOptions): OperatorContext | undefined {
   if (operators.length === 0) return undefined;
+  const { db, baseUrl } = context;
   return {
-    db,
-    idempotency: options.idempotency,
-    baseUrl,
-    approval: options.approval,
-    controls: options.controls,
-    chain: options.chain,
-    system: options.system,
-    publishedLog: options.publishedLog,
+    ...context,
     sessions: createOperatorSessions({ db, master, baseUrl, operators }),
     signIn:
       identity === undefined

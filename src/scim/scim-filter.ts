@@ -4,7 +4,7 @@ import { Fault } from "../base/fault.ts";
 
 const FILTER =
   /^\s*([A-Za-z][\w:.-]*(?:\[[^\]]*\])?(?:\.\w+)?)\s+eq\s+("(?:[^"\\]|\\.)*"|true|false)\s*$/i;
-const SCHEMA_PREFIX = /^urn:ietf:params:scim:schemas:core:2\.0:\w+:/i;
+export const SCHEMA_PREFIX = /^urn:ietf:params:scim:schemas:core:2\.0:\w+:/i;
 
 export interface EqualsFilter {
   /** In lower case, without a schema and without a filter in brackets. */

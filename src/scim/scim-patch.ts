@@ -3,10 +3,10 @@
 
 import { Fault } from "../base/fault.ts";
 import { isObject } from "../base/json.ts";
+import { SCHEMA_PREFIX } from "./scim-filter.ts";
 
 const OPERATIONS_MAX = 1_000;
 const PATH = /^([A-Za-z]\w*)(?:\[([^\]]*)\])?(?:\.(\w+))?$/;
-const SCHEMA_PREFIX = /^urn:ietf:params:scim:schemas:core:2\.0:\w+:/i;
 const EXTENSION = /^urn:/i;
 
 export interface PatchOperation {

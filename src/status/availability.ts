@@ -3,7 +3,7 @@
 
 import { DAY_MS, HOUR_MS, MINUTE_MS, utcDay } from "../base/time.ts";
 import type { Reader } from "../store/db.ts";
-import { percentileMs } from "../usage/rollup/latency-histogram.ts";
+import { percentileMs, sumHistograms } from "../usage/rollup/latency-histogram.ts";
 import {
   type ProviderPerformance,
   readProviderPerformance,
@@ -178,13 +178,6 @@ function stateOf(uptime: number | undefined): ProviderStatus["state"] {
   if (uptime === undefined) return undefined;
   if (uptime < DOWN_BELOW) return "down";
   return uptime < DEGRADED_BELOW ? "degraded" : "operational";
-}
-
-function sumHistograms(histograms: readonly (readonly number[])[]): readonly number[] {
-  const [first = [], ...others] = histograms;
-  return first.map((count, bucket) =>
-    others.reduce((total, histogram) => total + (histogram[bucket] ?? 0), count),
-  );
 }
 
 /** The incidents that are not resolved. */

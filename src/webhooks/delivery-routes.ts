@@ -20,11 +20,7 @@ import {
 } from "../http/schemas.ts";
 import type { Db } from "../store/db.ts";
 import { replayDelivery, testWebhook } from "./manual-deliveries.ts";
-import { WEBHOOK_EXAMPLE } from "./webhook-record.ts";
-
-const WebhookPath = z.object({
-  id: z.string().meta({ description: "The webhook's id.", example: WEBHOOK_EXAMPLE.id }),
-});
+import { WEBHOOK_EXAMPLE, WebhookPath } from "./webhook-record.ts";
 
 const DeliveryRecord = z
   .object({

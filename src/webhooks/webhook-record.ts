@@ -66,3 +66,7 @@ export function toWebhookRecord(webhook: Webhook): z.infer<typeof WebhookRecord>
     created_at: timestamp(webhook.createdAt),
   };
 }
+
+export const WebhookPath = z.object({
+  id: z.string().meta({ description: "The webhook's id.", example: WEBHOOK_EXAMPLE.id }),
+});

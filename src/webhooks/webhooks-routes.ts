@@ -18,15 +18,12 @@ import {
   toWebhookRecord,
   WEBHOOK_EXAMPLE,
   WebhookRecord,
+  WebhookPath,
 } from "./webhook-record.ts";
 import { removeWebhook, type Webhooks } from "./webhooks.ts";
 
 const DESCRIPTION_MAX = 200;
 const EVENTS_MAX = 20;
-
-const WebhookPath = z.object({
-  id: z.string().meta({ description: "The webhook's id.", example: WEBHOOK_EXAMPLE.id }),
-});
 
 const WebhookUrl = z.string().min(1).max(URL_LENGTH_MAX).meta({
   description: "A public https:// URL on port 443 or 8443, without user name and password.",

@@ -128,3 +128,7 @@ export function toInvoiceRecord(
     paid_at: timestampOrNull(invoice.paidAt),
   };
 }
+
+export const InvoicePath = z.object({
+  id: z.string().meta({ description: "The invoice's id.", example: INVOICE_EXAMPLE.id }),
+});

@@ -28,6 +28,7 @@ import {
   INVOICE_EXAMPLE,
   InvoiceRecord,
   toInvoiceRecord,
+  InvoicePath,
 } from "./invoice-record.ts";
 import {
   createInvoice,
@@ -48,9 +49,6 @@ export interface BillingRouteDeps {
   readonly mpp?: PaymentProtocol | undefined;
 }
 
-const INVOICE_PATH = z.object({
-  id: z.string().meta({ description: "The invoice's id.", example: INVOICE_EXAMPLE.id }),
-});
 const DOC = { tag: "Billing", dialect: "openai" } as const;
 
 export function billingRoutes({ billing, x402 }: BillingRouteDeps): readonly Route[] {
@@ -166,7 +164,7 @@ function readRoute(billing: BillingDeps, x402: X402Deps | undefined): Route {
     summary: "Get an invoice",
     description:
       "An open invoice is first reconciled with the payment processor, so the status is current.",
-    params: INVOICE_PATH,
+    params: InvoicePath,
     responses: {
       200: {
         description: "The invoice.",
@@ -215,7 +213,7 @@ function voidRoute(billing: BillingDeps): Route {
     summary: "Void an open invoice",
     description:
       "The invoice can no longer be paid on its page. Repeating the call returns the same response. Returns 409 if the invoice is paid or a payment is processing. A payment that arrives later, such as a bank transfer, is still credited: the invoice is then `paid`.",
-    params: INVOICE_PATH,
+    params: InvoicePath,
     responses: oneResponse("The void invoice.", InvoiceRecord, {
       ...CLOSED_INVOICE_EXAMPLE,
       status: "void",

@@ -1,15 +1,14 @@
 // POST /v1/billing/invoice/{id}/<protocol>: pays an invoice with one of the protocols of agent payments.
 
-import { z } from "zod";
 import { Fault } from "../../base/fault.ts";
 import { keyRoute, type Route } from "../../http/route.ts";
 import { type BillingDeps, tryReconcileInvoice } from "../billing-deps.ts";
 import { formatCents, formatCredits } from "../invoices/cents.ts";
 import {
   CLOSED_INVOICE_EXAMPLE,
-  INVOICE_EXAMPLE,
   InvoiceRecord,
   toInvoiceRecord,
+  InvoicePath,
 } from "../invoices/invoice-record.ts";
 import { getInvoice, type Invoice } from "../invoices/invoices.ts";
 import {
@@ -19,10 +18,6 @@ import {
   type ResponseHeaders,
   totalCentsOf,
 } from "./payment-protocol.ts";
-
-const INVOICE_PATH = z.object({
-  id: z.string().meta({ description: "The invoice's id.", example: INVOICE_EXAMPLE.id }),
-});
 
 export interface PayInvoiceRouteSpec {
   readonly path: string;
@@ -48,7 +43,7 @@ export function payInvoiceRoute(
     scope: "billing:write",
     summary,
     description,
-    params: INVOICE_PATH,
+    params: InvoicePath,
     responses: {
       200: {
         description: "The paid invoice. Its credits are in the balance.",
@@ -70,8 +65,7 @@ export function payInvoiceRoute(
       };
       const challenge = { protocol, invoice, resource, header };
       if (payment === undefined) throw paymentRequired(challenge);
-      const payable = { accountId: caller.accountId, invoice };
-      const result = await protocol.accept(payable, payment);
+      const result = await protocol.accept({ accountId: caller.accountId, invoice }, payment);
       if (result.kind === "refused") throw paymentRequired({ ...challenge, refused: result });
       const paid = await getInvoice(billing.db, invoice.id, caller.accountId);
       return invoiceResponse(billing, paid, { ...result.headers, ...result.successHeaders });
@@ -81,8 +75,9 @@ export function payInvoiceRoute(
 
 /** What the payment of an invoice buys, as text for the next step. */
 function describePurchase(invoice: Invoice): string {
-  const total = totalCentsOf({ accountId: invoice.accountId, invoice });
-  return `${formatCredits(invoice.credits)} of credits for ${formatCents(total)} including the fee.`;
+  const { accountId, credits } = invoice;
+  const total = formatCents(totalCentsOf({ accountId, invoice }));
+  return `${formatCredits(credits)} of credits for ${total} including the fee.`;
 }
 
 function invoiceResponse(billing: BillingDeps, invoice: Invoice, headers: ResponseHeaders = {}) {
@@ -108,8 +103,8 @@ function paymentRequired({
     return new Fault("conflict", `invoice is ${invoice.status}`, {
       message: `This invoice is ${invoice.status} and cannot be paid. Create another one with POST /v1/billing/invoice.`,
     });
-  const payable = { accountId: invoice.accountId, invoice };
-  const headers = protocol.challenge(payable, resource, refused?.reason);
+  const { accountId } = invoice;
+  const headers = protocol.challenge({ accountId, invoice }, resource, refused?.reason);
   if (headers === undefined)
     return new Fault("conflict", "no method takes this amount", {
       message:

@@ -54,12 +54,11 @@ function showRoute(deps: StartPageDeps): Route {
       /** The id in the link of an invitation. */
       invitation: z.string().max(100).optional(),
     }),
-    run: async ({ caller, query, now }) => {
+    run: async ({ caller, query: { all, invitation }, now }) => {
       const lists = await readLists(deps, caller, now);
       const [only, ...others] = lists.workspaces;
       const isOnly = others.length === 0 && lists.invitations.length === 0;
-      const { invitation } = query;
-      if (only !== undefined && isOnly && query.all === undefined && invitation === undefined)
+      if (only !== undefined && isOnly && all === undefined && invitation === undefined)
         return redirect(workspacePath(only.accountId, ""));
       const form = { token: newFormToken() };
       const isListed = lists.invitations.some(({ id }) => id === invitation);

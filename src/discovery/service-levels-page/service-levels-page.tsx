@@ -2,6 +2,7 @@
 // /docs/sla: the service levels of this gateway, what a breach is worth, and what was measured in the last 90 days.
 
 import type { Child } from "hono/jsx";
+import { formatDateTime } from "../../base/text/format.ts";
 import { utcDay } from "../../base/time.ts";
 import { Table } from "../../http/pages/components/table.tsx";
 import { SIMULATOR } from "../../service-levels/breach.ts";
@@ -88,8 +89,8 @@ function LevelTable({ levels }: { readonly levels: readonly ServiceLevel[] }): C
         <span id={level.id}>{levelText(level)}</span>,
         creditText(level),
         level.endedAt === null
-          ? `from ${timeText(level.startsAt)}`
-          : `ends with the ${level.period} of ${timeText(level.endedAt)}`,
+          ? `from ${formatDateTime(level.startsAt)}`
+          : `ends with the ${level.period} of ${formatDateTime(level.endedAt)}`,
       ])}
     />
   );
@@ -113,8 +114,4 @@ function FiguresTable({ models }: { readonly models: readonly ModelFigures[] }):
       ])}
     />
   );
-}
-
-function timeText(at: number): string {
-  return `${utcDay(at)} ${new Date(at).toISOString().slice(11, 16)} UTC`;
 }

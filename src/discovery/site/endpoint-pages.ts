@@ -13,7 +13,7 @@ import {
 } from "../openapi/openapi-types.ts";
 import { type SchemaRow, schemaRows, typeName } from "../openapi/schema-rows.ts";
 import { pageUrl, type SitePage, type SiteSection } from "./site-types.ts";
-import { tryItOf } from "./try-it.tsx";
+import { type Endpoint, tryItOf } from "./try-it.tsx";
 
 /** One section per tag. */
 export function endpointSections(document: OpenApiDocument): readonly SiteSection[] {
@@ -26,12 +26,6 @@ export function endpointSections(document: OpenApiDocument): readonly SiteSectio
       .filter(({ operation }) => operation.tags.includes(tag.name))
       .map((each) => endpointPage(each, document)),
   }));
-}
-
-interface Endpoint {
-  readonly path: string;
-  readonly method: string;
-  readonly operation: Operation;
 }
 
 function endpointPage(endpoint: Endpoint, document: OpenApiDocument): SitePage {

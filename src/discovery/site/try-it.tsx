@@ -14,7 +14,7 @@ export interface TryIt {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-interface Endpoint {
+export interface Endpoint {
   readonly path: string;
   readonly method: string;
   readonly operation: Operation;

@@ -3,7 +3,6 @@
 
 import { WIRE_TRAITS } from "@postern/wires";
 import { Fault } from "../../base/fault.ts";
-import type { JsonObject } from "../../base/json.ts";
 import { minNano, type Nano } from "../../base/money/money.ts";
 import type { Lease } from "../../ledger/lease.ts";
 import { findModel } from "../../models/catalog.ts";
@@ -17,6 +16,7 @@ import { usesGatewayTools } from "../request/tool-bounds.ts";
 import type { Candidate } from "../routing/candidates.ts";
 import { priceCandidates } from "../routing/priced-candidates.ts";
 import type { RoutingDeps } from "../routing/routing.ts";
+import type { ReplyBody } from "../translate/transport-plan.ts";
 import { toFailedAttempt } from "../upstream/failure.ts";
 import type { CallInput, HeldCall, Hold, OpenCall, ParsedCall, RoutedCall } from "./call.ts";
 import { allowsBatch, type DataPolicyDeps } from "./enforce-data-policy.ts";
@@ -153,11 +153,6 @@ export function credentialOf(
   return accountAt(provider)?.credentials.find(({ label }) => label === credential);
 }
 
-export interface BatchReply {
-  readonly text: string;
-  readonly json: JsonObject;
-}
-
 /**
  * Charges the result that the provider has billed and writes it. Neither the policy of the key nor routing is asked again: they
  * decided when the item was sent.
@@ -166,7 +161,7 @@ export async function settleBatchReply(
   deps: BatchTargetDeps,
   input: CallInput,
   { target, pricedAt }: TargetedItem,
-  reply: BatchReply,
+  reply: ReplyBody,
 ): Promise<void> {
   const parsed = await parsedItem(deps, input);
   const catalog = deps.route.catalog.current();

@@ -1,7 +1,7 @@
 // The upper bound of a request's input tokens. No tokenizer produces more tokens than bytes, so the body's length bounds
 // its text; media are bounded by kind, and the total by the model's context.
 
-import { isObject, type JsonObject } from "../../base/json.ts";
+import { isObject, type JsonObject, arrayIn } from "../../base/json.ts";
 import { type ImageRule, imageRuleOf, type PixelSize } from "../../models/tables/image-tokens.ts";
 import { type DocumentSize, documentSize } from "./document-bound.ts";
 import { imageSize } from "./image-size.ts";
@@ -40,9 +40,9 @@ export function inputBound(text: string, json: JsonObject, bounds: MediaLimits):
   const namespaceTools = namespaceToolCount(json["tools"]);
   const overhead =
     MESSAGE_OVERHEAD_TOKENS *
-      (lengthOf(json["messages"]) +
-        lengthOf(json["input"]) +
-        lengthOf(json["tools"]) +
+      (arrayIn(json["messages"]).length +
+        arrayIn(json["input"]).length +
+        arrayIn(json["tools"]).length +
         namespaceTools +
         1) +
     NAMESPACE_TOOL_TOKENS * namespaceTools;
@@ -296,10 +296,6 @@ function isInline(value: string): boolean {
 function namespaceToolCount(tools: unknown): number {
   let count = 0;
   for (const tool of Array.isArray(tools) ? tools : [])
-    if (isObject(tool) && tool["type"] === "namespace") count += lengthOf(tool["tools"]);
+    if (isObject(tool) && tool["type"] === "namespace") count += arrayIn(tool["tools"]).length;
   return count;
-}
-
-function lengthOf(value: unknown): number {
-  return Array.isArray(value) ? value.length : 0;
 }

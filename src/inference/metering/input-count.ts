@@ -1,7 +1,7 @@
 // The tokens of a request's input, for endpoints that only count: OpenAI's tokenizer over its texts, at the ratio that recorded
 // calls of the model's family have to it. Half of the recorded calls with text alone are within 10%.
 
-import { isObject, type JsonObject } from "../../base/json.ts";
+import { isObject, type JsonObject, arrayIn } from "../../base/json.ts";
 import { inlineMediaOf } from "./input-bound.ts";
 import { estimateMediaTokens } from "./input-estimate.ts";
 import { countTextTokens, encodingOf } from "./tokens/tokenizer.ts";
@@ -79,8 +79,8 @@ export async function countRequestTokens(json: JsonObject, model: string): Promi
     countTextTokens(texts.join("\n"), encoding, true),
     countTextTokens(schemas.join("\n"), encoding, true),
   ]);
-  const messages = Math.max(1, lengthOf(json["messages"]) + lengthOf(json["input"]));
-  const tools = lengthOf(json["tools"]);
+  const messages = Math.max(1, arrayIn(json["messages"]).length + arrayIn(json["input"]).length);
+  const tools = arrayIn(json["tools"]).length;
   const overhead = request + message * messages + (tools > 0 ? instructions + tool * tools : 0);
   return {
     tokens: Math.round(
@@ -107,8 +107,4 @@ function addTexts(
   else if (Array.isArray(value)) for (const one of value) addTexts(one, media, texts, depth + 1);
   else if (isObject(value))
     for (const name in value) if (!LABELS.has(name)) addTexts(value[name], media, texts, depth + 1);
-}
-
-function lengthOf(value: unknown): number {
-  return Array.isArray(value) ? value.length : 0;
 }

@@ -1,7 +1,7 @@
 // A count of input tokens for calls that end before their usage: a tokenizer's count or somewhat more, never the encoded
 // bytes of media. It reads the request once, and only for such calls.
 
-import { isObject, type JsonObject } from "../../base/json.ts";
+import { isObject, type JsonObject, arrayIn } from "../../base/json.ts";
 import { imageRuleOf } from "../../models/tables/image-tokens.ts";
 import { countMedia, inlineMediaOf, tokensBySize } from "./input-bound.ts";
 import { estimateTextTokens } from "./text-estimate.ts";
@@ -45,7 +45,7 @@ export function estimateInputTokens(
   json: JsonObject,
   { model, contextTokens }: InputEstimateContext,
 ): number {
-  const messages = lengthOf(json["messages"]) + lengthOf(json["input"]);
+  const messages = arrayIn(json["messages"]).length + arrayIn(json["input"]).length;
   const text = textTokensOf(json, inlineMediaOf(json));
   const overhead = MESSAGE_TOKENS * messages + instructionTokens(json, model);
   return Math.min(contextTokens, Math.ceil(text + overhead + estimateMediaTokens(json, model)));
@@ -65,7 +65,7 @@ export function estimateMediaTokens(json: JsonObject, model: string): number {
 function instructionTokens(json: JsonObject, model: string): number {
   const added = INSTRUCTIONS.find((one) => one.model.test(model));
   if (added === undefined) return 0;
-  const tools = lengthOf(json["tools"]);
+  const tools = arrayIn(json["tools"]).length;
   const { text } = json;
   const hasSchema =
     SCHEMA_FIELDS.some((field) => isObject(json[field])) ||
@@ -103,7 +103,3 @@ function textTokensOf(value: unknown, media: ReadonlySet<string>, depth = 0): nu
 /** Reasoning of earlier turns, which counts as what it says. */
 const ENCRYPTED_FIELDS: ReadonlySet<string> = new Set(["encrypted_content", "signature"]);
 const ENCRYPTED_BYTES_PER_TOKEN = 8;
-
-function lengthOf(value: unknown): number {
-  return Array.isArray(value) ? value.length : 0;
-}

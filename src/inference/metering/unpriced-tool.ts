@@ -2,6 +2,7 @@
 
 import { API_TRAITS, FEE_METERS } from "@postern/wires";
 import { Fault } from "../../base/fault.ts";
+import { arrayIn } from "../../base/json.ts";
 import type { Model } from "../../models/catalog.ts";
 import { isPriced, type PriceCard } from "../../models/price.ts";
 import { commonForm } from "../request/common-form.ts";
@@ -21,7 +22,7 @@ export function unpricedToolFault(card: PriceCard, request: ParsedRequest, { id 
   return new Fault("invalid_request", `no price for the tool ${name}`, {
     message: `\`${name}\` is a tool that the provider of ${id} does not run, or for which no price is known here. Remove this tool from \`tools\`, or use a model whose provider runs it: /docs/models lists them with prices.${toolHint(request)}`,
     // Further tools are in items of the input.
-    param: index in listOf(commonForm(request)["tools"]) ? `tools[${index}]` : "tools",
+    param: index in arrayIn(commonForm(request)["tools"]) ? `tools[${index}]` : "tools",
   });
 }
 
@@ -29,8 +30,4 @@ function toolHint(request: ParsedRequest): string {
   const hint = API_TRAITS[request.api].toolHint;
   const hints = toolsOf(commonForm(request)).map(({ type }) => hint?.(type) ?? "");
   return hints.find((hint) => hint !== "") ?? "";
-}
-
-function listOf(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? value : [];
 }

@@ -81,7 +81,7 @@ export interface RelayedReplyStream extends StreamForm {
   readonly knownUsage: Usage | undefined;
 }
 
-interface ReplyBody {
+export interface ReplyBody {
   readonly text: string;
   readonly json: JsonObject;
 }

@@ -3,6 +3,7 @@
 import { recordAuditEntry } from "../../activity/audit.ts";
 import { Fault } from "../../base/fault.ts";
 import { newId } from "../../base/id.ts";
+import type { OperatorAct } from "../../controls/blocks.ts";
 import { integer, type Reader, type Row, text, type Tx } from "../../store/db.ts";
 
 const PENDING_MAX = 100;
@@ -16,12 +17,6 @@ export interface ChangeRequest {
   readonly fields: ChangeFields;
   readonly requestedBy: string;
   readonly requestedAt: number;
-}
-
-interface OperatorAct {
-  readonly operator: string;
-  readonly network: string | null;
-  readonly now: number;
 }
 
 /** The audit entries name no account: its owner could read them, and the freeze of an abuser is not done yet. */

@@ -7,6 +7,7 @@ import {
   type CredentialFigures,
   readCredentialFigures,
 } from "../../usage/rollup/credential-hours.ts";
+import { sumHistograms } from "../../usage/rollup/latency-histogram.ts";
 import {
   type ProviderPerformance,
   readProviderPerformance,
@@ -133,11 +134,4 @@ export function errorRateOf(
 ): number | undefined {
   const uptime = uptimeOf(figures);
   return uptime === undefined ? undefined : 1 - uptime;
-}
-
-function sumHistograms(histograms: readonly (readonly number[])[]): readonly number[] {
-  const [first = [], ...others] = histograms;
-  return first.map((count, bucket) =>
-    others.reduce((sum, histogram) => sum + (histogram[bucket] ?? 0), count),
-  );
 }

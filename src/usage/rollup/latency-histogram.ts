@@ -24,3 +24,10 @@ export function percentileMs(counts: readonly number[], share: number): number |
   }
   return FIRST_BOUND_MS * 2 ** (LATENCY_BUCKETS - 2);
 }
+
+export function sumHistograms(histograms: readonly (readonly number[])[]): readonly number[] {
+  const [first = [], ...others] = histograms;
+  return first.map((count, bucket) =>
+    others.reduce((sum, histogram) => sum + (histogram[bucket] ?? 0), count),
+  );
+}

@@ -1,7 +1,7 @@
 // Counts the input tokens of a request to OpenAI as its API reports them: a message has three tokens more than its role and
 // text, and functions are rendered as TypeScript. Checked against recorded calls by test/inference/metering/token-counts.test.ts.
 
-import { isObject, type JsonObject } from "../../../base/json.ts";
+import { isObject, type JsonObject, arrayIn } from "../../../base/json.ts";
 import type { Encoding } from "./count-worker.ts";
 import { countTextTokens } from "./tokenizer.ts";
 
@@ -53,9 +53,9 @@ function inputText(body: JsonObject): InputText {
   if (typeof instructions === "string")
     addMessage(input, { role: "system", content: instructions });
   if (typeof items === "string") addMessage(input, { role: "user", content: items });
-  else for (const item of listOf(items)) addItem(input, item);
-  for (const message of listOf(messages)) addItem(input, message);
-  if (!listOf(tools).every((tool) => isCountable(functionOf(tool)))) input.isKnown = false;
+  else for (const item of arrayIn(items)) addItem(input, item);
+  for (const message of arrayIn(messages)) addItem(input, message);
+  if (!arrayIn(tools).every((tool) => isCountable(functionOf(tool)))) input.isKnown = false;
   const { text } = body;
   if (isObject(text) && isObject(text["format"]) && text["format"]["type"] !== "text")
     input.isKnown = false;
@@ -108,11 +108,11 @@ function addMessage(input: InputText, message: JsonObject): void {
   if (isText(content)) input.texts.push(content);
   else if (isObject(content)) input.isKnown = false;
   else
-    for (const part of listOf(content)) {
+    for (const part of arrayIn(content)) {
       if (isTextPart(part)) input.texts.push(part.text);
       else input.isKnown = false;
     }
-  for (const call of listOf(tool_calls)) {
+  for (const call of arrayIn(tool_calls)) {
     const called =
       isObject(call) && hasOnly(call, TOOL_CALL_MEMBERS) ? call["function"] : undefined;
     if (isObject(called)) addCall(input, called);
@@ -143,7 +143,7 @@ async function functionTokens(
   tools: unknown,
   countText: (text: string) => Promise<number>,
 ): Promise<number> {
-  const functions = listOf(tools).flatMap((tool) => functionOf(tool) ?? []);
+  const functions = arrayIn(tools).flatMap((tool) => functionOf(tool) ?? []);
   if (functions.length === 0) return 0;
   const { formatFunctionDefinitions, FUNCTION_DEFINITION_TOKEN_OVERHEAD } =
     await import("gpt-tokenizer/functionCalling");
@@ -175,7 +175,11 @@ function isCountable(definition: JsonObject | undefined): boolean {
 function isCountableSchema(schema: unknown): boolean {
   if (!isObject(schema)) return !hasContent(schema);
   const { properties, items, anyOf } = schema;
-  const inner = [...Object.values(isObject(properties) ? properties : {}), ...listOf(anyOf), items];
+  const inner = [
+    ...Object.values(isObject(properties) ? properties : {}),
+    ...arrayIn(anyOf),
+    items,
+  ];
   return hasOnly(schema, SCHEMA_MEMBERS) && inner.every(isCountableSchema);
 }
 
@@ -192,10 +196,6 @@ function hasContent(value: unknown): boolean {
 
 function names(list: string): ReadonlySet<string> {
   return new Set(list.split(" "));
-}
-
-function listOf(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? value : [];
 }
 
 function isText(value: unknown): value is string {
