@@ -30,7 +30,7 @@ const GATEWAY_FIELDS = {
   cost_usd: z.string().describe("Cost of the requests that have ended, in US dollars."),
 };
 
-/** Of a request for a new batch. */
+/** The field `processing` of a request for a new batch. */
 export const ProcessingField = z.enum(PROCESSINGS).default("auto").meta({
   description:
     "Who runs the batch. `auto`, the default: the provider if it can, at its batch price and within 24 hours; else the gateway. `gateway`: the gateway, soon and at list price. `provider`: the provider, or an error.",

@@ -72,7 +72,7 @@ export function insertItems(tx: Tx, batchId: string, items: readonly NewItem[]):
 /** What the row of an item takes besides its request and its result, about. */
 export const ITEM_ROW_BYTES = 512;
 
-/** Of the requests, or results, of a page. */
+/** The most bytes of the requests, or results, of a page. */
 const PAGE_MAX_BYTES = 8 * 1_048_576;
 
 /** The last position of a page that is no larger than this; one item may be. Undefined without rows. */

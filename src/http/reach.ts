@@ -33,5 +33,5 @@ export function withinReach(
     : { sql: `${ofAccount} and ${table}key_id = ?`, values: [accountId, keyId] };
 }
 
-/** Of an object that a key does not reach, as of one that does not exist. */
+/** For the 404 of an object that a key does not reach, which is that of one that does not exist. */
 export const REACH_TEXT = "A key with a restriction reaches only what it has made.";

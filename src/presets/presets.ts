@@ -9,7 +9,7 @@ import { integer, type Reader, type Row, text, type Tx } from "../store/db.ts";
 const PRESETS_PER_ACCOUNT_MAX = 200;
 /** The most versions of one preset; the oldest are deleted. */
 const VERSIONS_MAX = 100;
-/** Of all versions of an account. */
+/** The most characters of all versions of all presets of an account. */
 const CHARACTERS_MAX = 16_777_216;
 
 export interface Preset {

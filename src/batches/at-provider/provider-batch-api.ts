@@ -89,7 +89,7 @@ export interface Stored {
 }
 
 export interface ProviderBatchApi {
-  /** Of the requests of one submission, as they were sent to the gateway. */
+  /** The most bytes of the requests of one submission, as they were sent to the gateway. */
   readonly maxBytes: number;
   readonly lineOf: (line: RemoteLine, wire: UpstreamWire) => string;
   /** Uploads the requests; null if they are sent with the batch. */

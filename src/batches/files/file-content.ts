@@ -11,7 +11,7 @@ import { REQUESTS_MAX, type SentItem } from "../create-batch.ts";
 import { findFile, readFilePart, type StoredFile } from "./file-rows.ts";
 
 const LINE_MAX_LENGTH = 17 * 1_048_576;
-/** Of a file with requests, also empty ones, which take time to skip. */
+/** The most lines of a file of requests. Empty ones count, because they take time to skip. */
 const LINES_MAX = 2 * REQUESTS_MAX;
 
 export async function getFile(

@@ -106,7 +106,7 @@ async function findLog(
 
 const Transaction = z.object({ to: z.string().nullable(), input: z.string() });
 
-/** Of the arguments of `settle`, and of `settleWithPermit`, which has five words before them. */
+/** Where the arguments begin in the input of `settle`, and in that of `settleWithPermit`, which has five words before them. */
 const ARGUMENT_POSITIONS = [10, 10 + 5 * 64];
 
 /**

@@ -28,7 +28,7 @@ export interface NetworkUse {
 
 export interface VerifiedAgentUse {
   readonly url: string;
-  /** Of the current UTC day. */
+  /** `accounts`, `claimed` and `granted` are those of the current UTC day. */
   readonly accounts: number;
   readonly claimed: number;
   readonly granted: Nano;
@@ -38,7 +38,7 @@ export interface VerifiedAgentUse {
   readonly latest: string | null;
 }
 
-/** Of the current UTC day. */
+/** The figures of the current UTC day. */
 export async function readGrantFigures(reader: Reader, now: number): Promise<GrantFigures> {
   const from = now - (now % DAY_MS);
   const created = await reader.get(
