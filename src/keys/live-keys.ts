@@ -4,7 +4,7 @@ import { dataRulesOf, parseDataRules } from "../base/data-rules.ts";
 import { type ResponseStorage, STORE_MODES } from "../base/response-storage.ts";
 import { parsePolicy } from "../http/key-policy.ts";
 import type { AuthenticatedKey } from "../http/route.ts";
-import { grantedScopes, isListableScope, type ListableScope } from "../http/scopes.ts";
+import { grantedScopes, isListableScope, type ListableScope, SCOPE_NAMES } from "../http/scopes.ts";
 import {
   enumValue,
   type Reader,
@@ -155,4 +155,36 @@ function toResponseStorage(row: Row): ResponseStorage | undefined {
     mode: enumValue(row, "mode", STORE_MODES),
     retentionDays: integer(row, "retention_days"),
   };
+}
+
+type LimitRaiser =
+  | { readonly by: "key"; readonly keyId: string }
+  | { readonly by: "owner" }
+  /** `canClaim`: the key may start the claim, after which an owner can raise the limit. */
+  | { readonly by: "none"; readonly canClaim: boolean };
+
+/**
+ * Who can raise the spending limit of a key. In a claimed account only people can; in an unclaimed one a key without a limit and
+ * with all scopes can: the key that created this one, or the account's first key.
+ */
+export async function findLimitRaiser(
+  reader: Reader,
+  { accountId, keyId }: { readonly accountId: string; readonly keyId: string },
+  now: number,
+): Promise<LimitRaiser> {
+  const row = await reader.get(
+    `select claimed_at, (select created_by from api_key where id = ?) as created_by,
+      (select min(id) from api_key where account_id = account.id) as first_id from account where id = ?`,
+    [keyId, accountId],
+  );
+  if (row === undefined) return { by: "none", canClaim: false };
+  if (row["claimed_at"] !== null) return { by: "owner" };
+  for (const id of [textOrNull(row, "created_by"), textOrNull(row, "first_id")]) {
+    if (id === null || id === keyId) continue;
+    const key = await findLiveKey(reader, id, now);
+    if (key?.accountId === accountId && key.granted.size === SCOPE_NAMES.length)
+      return { by: "key", keyId: id };
+  }
+  const own = await findLiveKey(reader, keyId, now);
+  return { by: "none", canClaim: own?.granted.has("claim:write") === true };
 }

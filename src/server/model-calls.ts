@@ -18,7 +18,7 @@ import { createFetchFile } from "../inference/media/fetch-file.ts";
 import { PROVIDERS } from "../inference/providers/providers.ts";
 import { createOpenMcpConnection } from "../inference/remote-mcp/mcp-client.ts";
 import { createSearchBackend } from "../inference/web-search/search-backends.ts";
-import { findLimitRaiser } from "../keys/limit-raiser.ts";
+import { findLimitRaiser } from "../keys/live-keys.ts";
 import { findLiveKey } from "../keys/live-keys.ts";
 import { findFreeze } from "../ledger/freezes.ts";
 import { countOpenCalls } from "../ledger/ledger.ts";

@@ -1,7 +1,8 @@
-// Compares the hourly sums of charges with the transfers, and computes them anew. Both read every transfer.
+// Compares the hourly sums of charges with the transfers or with the wallets, and computes them anew from every transfer.
 
-import { usdText } from "../base/money/money.ts";
+import { usdText, toNano } from "../base/money/money.ts";
 import { HOUR_MS } from "../base/time.ts";
+import { SYSTEM_ACCOUNTS } from "../ledger/ledger-rows.ts";
 import type { Reader, Tx } from "../store/db.ts";
 import {
   addToChargeHours,
@@ -11,6 +12,8 @@ import {
   toCharges,
 } from "../usage/rollup/charge-hours.ts";
 import { emptyQueue } from "../usage/rollup/roll-up.ts";
+import { netOf } from "./report.ts";
+import { readTransferSums } from "./transfer-sums.ts";
 
 const part = (condition: string): string => `case when ${condition} then amount else 0 end`;
 /** The charges of calls that have columns for them, and of calls that have rows. */
@@ -52,4 +55,24 @@ export async function rebuildChargeHours(tx: Tx): Promise<number> {
   const rows = await tx.all(SELECT_BY_HOUR);
   await addToChargeHours(tx, rows.map(toCharges));
   return rows.length;
+}
+
+/** Finds wrong hourly sums without reading calls: compares the balances that the report computes from its sums with the wallets. The reader must be a snapshot. */
+export async function findBalanceDifferences(reader: Reader): Promise<readonly string[]> {
+  const sums = await readTransferSums(reader);
+  const row = await reader.get(
+    `select cast(coalesce(sum(promo), 0) as text) as promo, cast(coalesce(sum(paid), 0) as text) as paid,
+       cast(coalesce(sum(owed), 0) as text) as owed from wallet`,
+  );
+  const reportedSums = {
+    promo: netOf(sums, "promo"),
+    paid: netOf(sums, "paid"),
+    owed: -netOf(sums, SYSTEM_ACCOUNTS.receivable),
+  };
+  return Object.entries(reportedSums).flatMap(([bucket, reported]) => {
+    const held = toNano(row?.[bucket]);
+    return reported === held
+      ? []
+      : `the report's hourly sums of charges do not match the wallets: ${bucket} ${usdText(reported)}, wallets ${usdText(held)}`;
+  });
 }

@@ -6,7 +6,7 @@ import { type Nano, toNano, usdText } from "../base/money/money.ts";
 import { DAY_MS, utcDay } from "../base/time.ts";
 import { type Db, integer, type Reader, type Row, text } from "../store/db.ts";
 import { readPending } from "../usage/rollup/pending.ts";
-import { rebuildRollups } from "../usage/rollup/rebuild-rollups.ts";
+import { rebuildRollups } from "../usage/rollup/roll-up.ts";
 import { countOf, type RollupDelta } from "../usage/rollup/rollup-delta.ts";
 import { type AccountRange, accountRanges, rangeCondition, type SqlPart } from "./account-range.ts";
 import { perAccount, restrictCheck } from "./check-tables.ts";

@@ -1,8 +1,15 @@
 // Verifies the ledger: recomputes every balance from its transfers and reports mismatches. All checks read one
 // snapshot, so it can run during live traffic.
 
-import { type Db, type Reader, integer } from "../store/db.ts";
-import { type AccountRange, accountRanges, ALL_ACCOUNTS, type SqlPart } from "./account-range.ts";
+import { lockAllWallets } from "../ledger/ledger-rows.ts";
+import { type Db, type Reader, integer, allowLongStatements, text, type Tx } from "../store/db.ts";
+import {
+  type AccountRange,
+  accountRanges,
+  ALL_ACCOUNTS,
+  type SqlPart,
+  rangeCondition,
+} from "./account-range.ts";
 import { type CheckScope, countDifferences, perAccount, restrictCheck } from "./check-tables.ts";
 import {
   addToCheckpoints,
@@ -16,7 +23,6 @@ import {
   writeCheckpoints,
 } from "./checkpoint.ts";
 import { type Check, CHECKS } from "./ledger-checks.ts";
-import { withLedgerCopy } from "./ledger-copy.ts";
 
 const PROBLEMS_MAX = 100;
 /** Bounds the memory of a statement. */
@@ -290,4 +296,47 @@ async function runCheck(
   }
   const all = await reader.get(`select count(*) as count from (${sql}) as problem`, params);
   found.count += all === undefined ? rows.length : integer(all, "count");
+}
+
+const COPIED_TABLES = [
+  "wallet",
+  "spender",
+  "hold",
+  "swept_hold",
+  "agent_session",
+  "transfer",
+  "usage_record",
+  "usage_archive",
+] as const;
+
+interface CopyOptions {
+  readonly range: AccountRange;
+  /** Whether calls wait: without it, a call that is settled between two copies looks like a difference. */
+  readonly isLocked: boolean;
+}
+
+/**
+ * A distributed store has no snapshot of all nodes, and some checks join rows of nodes with rows of the coordinator. So the rows of
+ * some accounts are copied into temporary tables of the same names, and these are checked.
+ */
+function withLedgerCopy<T>(
+  db: Db,
+  { range, isLocked }: CopyOptions,
+  work: (tx: Tx) => Promise<T>,
+): Promise<T> {
+  return db.write(async (tx) => {
+    await allowLongStatements(tx);
+    if (isLocked) await lockAllWallets(tx);
+    const row = await tx.get("select current_schema() as schema");
+    const schema = row === undefined ? "public" : text(row, "schema");
+    const { sql, params } = rangeCondition("account_id", range);
+    for (const table of COPIED_TABLES) {
+      await tx.run(`create temp table ${table} (like ${schema}.${table}) on commit drop`);
+      await tx.run(
+        `insert into pg_temp.${table} select * from ${schema}.${table} where ${sql}`,
+        params,
+      );
+    }
+    return work(tx);
+  });
 }

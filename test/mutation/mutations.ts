@@ -2002,7 +2002,7 @@ const CREDENTIALS: readonly Mutation[] = [
     ],
   ),
   ...of(
-    "src/inference/lifecycle/key-session.ts",
+    "src/inference/lifecycle/infer.ts",
     ["keys/derived-keys"],
     [
       [

@@ -11,7 +11,7 @@ import type { Db } from "../../src/store/db.ts";
 import { insertUsage } from "../../src/usage/insert-usage.ts";
 import { readChargeHours } from "../../src/usage/rollup/charge-hours.ts";
 import { rollUpUsage } from "../../src/usage/rollup/roll-up.ts";
-import { findBalanceDifferences } from "../../src/verification/balance-differences.ts";
+import { findBalanceDifferences } from "../../src/verification/verify-charges.ts";
 import {
   findChargeDifferences,
   rebuildChargeHours,

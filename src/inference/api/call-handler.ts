@@ -11,9 +11,13 @@ import { SESSION_HEADERS } from "../../usage/session-labels.ts";
 import type { CallInput } from "../lifecycle/call.ts";
 import { infer, type InferDeps } from "../lifecycle/infer.ts";
 import { type IdempotencyDeps, withIdempotency } from "../lifecycle/with-idempotency.ts";
-import { type PaymentDeps, withPayment } from "../lifecycle/with-payment.ts";
+import {
+  type PaymentDeps,
+  type WalletDeps,
+  withPayment,
+  withWallet,
+} from "../lifecycle/with-payment.ts";
 import { readCacheUse, withResponseCache } from "../lifecycle/with-response-cache.ts";
-import { type WalletDeps, withWallet } from "../lifecycle/with-wallet.ts";
 import {
   CACHE_HEADER,
   HOLD_HEADER,

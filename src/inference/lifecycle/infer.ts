@@ -7,6 +7,7 @@ import { endedKeyFault, Fault } from "../../base/fault.ts";
 import type { OpenGuards } from "../../base/guard.ts";
 import type { AuthenticatedKey, Caller } from "../../http/route.ts";
 import { requireScope } from "../../http/steps/authenticate.ts";
+import { SESSION_HEADERS } from "../../usage/session-labels.ts";
 import {
   type CostCeiling,
   readCostCeiling,
@@ -41,7 +42,6 @@ import { lostHoldFault } from "./hold/confirm-hold.ts";
 import { withinCeiling } from "./hold/cost-ceiling.ts";
 import { spentFault, unaffordableFault, withShortfall } from "./hold/hold-faults.ts";
 import { coversCandidate, ensureHold, type HoldDeps, releaseHold } from "./hold/hold.ts";
-import { withKeySession } from "./key-session.ts";
 import { acceptOffer, type OfferDeps, withOffer, withOfferCeiling } from "./offer.ts";
 import { closeMcpServers, type McpDeps, openMcpServers } from "./open-mcp-servers.ts";
 import { parseCall, type ParseDeps } from "./parse-call.ts";
@@ -319,4 +319,30 @@ function canFallBack(
   if (tail !== undefined || isCut === true || usage !== undefined) return false;
   if (isClientGone || isShutDown === true || input.signal.aborted) return false;
   return now() - input.now <= lastAttemptStartMs && isFallbackable(fault);
+}
+
+const LABEL = "session=";
+
+/**
+ * The session of a call by a key that is bound to one, or that limits what each of its sessions spends. A bound key has one session, whatever its clients name. Under a limit of each session, calls without one share the session
+ * that has the id of the key: else leaving out a header would lift the limit.
+ */
+function withKeySession(input: CallInput): CallInput {
+  const { caller, headers, labels, session } = input;
+  const { session: bound, sessionLimitUsd } = caller.policy ?? {};
+  if (bound === undefined && (sessionLimitUsd === undefined || session !== undefined)) return input;
+  const id = bound ?? caller.keyId;
+  const named = headers.get(SESSION_HEADERS.session)?.trim() || undefined;
+  if (bound !== undefined && named !== undefined && named !== bound)
+    throw new Fault("forbidden", "key policy: session", {
+      message: `This key may only make calls of the session \`${bound}\`. Leave the header \`${SESSION_HEADERS.session}\` out.`,
+      param: SESSION_HEADERS.session,
+      fields: { policy: "session" },
+    });
+  const others = labels.filter((label) => !label.startsWith(LABEL));
+  return {
+    ...input,
+    session: { id, limit: session?.limit },
+    labels: [...others, `${LABEL}${id}`].sort(),
+  };
 }

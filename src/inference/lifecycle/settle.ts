@@ -1,6 +1,7 @@
 // Settles a call: the charge, its usage record and the reply kept for a repetition, in one transaction of the ledger.
 
 import { createHash } from "node:crypto";
+import { isObject, parseJson } from "../../base/json.ts";
 import type { Log } from "../../base/log.ts";
 import { usdText } from "../../base/money/money.ts";
 import { parseTraceParent } from "../../base/network/trace-parent.ts";
@@ -8,7 +9,7 @@ import type { IdempotentCall } from "../../http/request/idempotent-call.ts";
 import type { Ledger } from "../../ledger/ledger.ts";
 import type { Outcome, ReceiptDetail, UsageRecord } from "../../usage/usage.ts";
 import { tokenTotals } from "../metering/charge.ts";
-import { withoutMcpSecrets } from "../request/mcp-secrets.ts";
+import type { ParsedRequest } from "../request/parse-request.ts";
 import type { SettledReply } from "../streaming/relay-options.ts";
 import { stopRollingHold } from "../streaming/rolling-hold.ts";
 import type { FailedCandidate } from "../upstream/attempt.ts";
@@ -302,4 +303,19 @@ function droppedPaths(
   if (request.length + reply.length === 0) return undefined;
   const paths = [...new Set([...request, ...reply])].slice(0, DROPPED_MAX);
   return paths.map((path) => path.slice(0, DROPPED_PATH_MAX_LENGTH));
+}
+
+const MCP_TOKENS: ReadonlySet<string> = new Set(["authorization", "authorization_token"]);
+const REDACTED = "[redacted]";
+
+/** What is stored of a request does not have its secrets for MCP servers. */
+function withoutMcpSecrets({ hasMcp }: Pick<ParsedRequest, "hasMcp">, text: string): string {
+  const json = hasMcp ? parseJson(text) : undefined;
+  return json === undefined ? text : JSON.stringify(json, redact);
+}
+
+function redact(name: string, value: unknown): unknown {
+  if (MCP_TOKENS.has(name) && typeof value === "string") return REDACTED;
+  if (name !== "headers" || !isObject(value)) return value;
+  return Object.fromEntries(Object.keys(value).map((header) => [header, REDACTED]));
 }

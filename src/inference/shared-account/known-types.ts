@@ -1,7 +1,9 @@
 // The types of messages, items, content parts and sources that may be sent to the gateway's own accounts at providers.
 
-import type { JsonObject } from "../../base/json.ts";
-import { type Members, withRules } from "./known-members.ts";
+import { type JsonObject, isObject } from "../../base/json.ts";
+import { isCallerData } from "./caller-data.ts";
+import { type Members, withRules, isListed, membersOf } from "./known-members.ts";
+import { ROOT } from "./reference-table.ts";
 
 const TYPED_PARENTS: ReadonlySet<string> = new Set(
   "messages input content output images source".split(" "),
@@ -64,4 +66,25 @@ function isKnownType(type: string, parent: string): boolean {
   // A tool that is defined in the middle of a conversation. Prices are looked up for `tools` only, so no tool of the provider may be here.
   if (parent === "definition") return type === "custom";
   return !TYPED_PARENTS.has(parent) || KNOWN_TYPES.has(type) || RESULT_TYPE.test(type);
+}
+
+/**
+ * Whether a request body has a field that the gateway does not know. On the gateway's accounts it may have no text that names
+ * something, but the provider may run a feature because of it, which the cost estimate does not bound.
+ */
+export function hasUnknownField(object: JsonObject, parent = ROOT): boolean {
+  if (hasUnknownType(object, parent)) return true;
+  const members = membersOf(parent);
+  // The fields of an object without text are not listed.
+  if (members === undefined || !isListed(parent)) return false;
+  return Object.entries(object).some(([name, value]) => {
+    if (value === null) return false;
+    const isSetting = parent !== ROOT && typeof value === "number";
+    return (!members.has(name) && !isSetting) || isUnknownBelow(name, value, object, parent);
+  });
+}
+
+function isUnknownBelow(name: string, value: unknown, holder: JsonObject, parent: string): boolean {
+  if (typeof value !== "object" || isCallerData(name, holder, parent)) return false;
+  return [value].flat().some((item) => isObject(item) && hasUnknownField(item, name));
 }

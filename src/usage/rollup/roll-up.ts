@@ -12,6 +12,8 @@ import {
   type Tx,
 } from "../../store/db.ts";
 import { labelDimensionOf } from "../usage-filter.ts";
+import { selectUsageInOrder } from "../usage-of-account.ts";
+import { toUsageRecord } from "../usage.ts";
 import { addToChargeHours } from "./charge-hours.ts";
 import { addToCredentialHours } from "./credential-hours.ts";
 import {
@@ -22,7 +24,7 @@ import {
   toPendingRow,
 } from "./pending.ts";
 import { addToProviderHours } from "./provider-hours.ts";
-import type { RollupDelta } from "./rollup-delta.ts";
+import { type RollupDelta, rollupDeltas } from "./rollup-delta.ts";
 import { addToRollups } from "./rollup-rows.ts";
 
 /** Short transactions, because they delay settlements on SQLite. */
@@ -158,4 +160,26 @@ async function readLabels(
   );
   const labels = rows.map((row) => text(row, "label"));
   return new Set(labels.filter((label) => otherLabelOf(label) === other));
+}
+
+const RECORDS_PER_STATEMENT = 500;
+
+/** Computes the roll-ups of an account anew from its records, from the start of a UTC day on. Settlements wait until it is done. */
+export async function rebuildRollups(tx: Tx, accountId: string, from: number): Promise<void> {
+  await emptyQueue(tx);
+  await tx.run("delete from usage_rollup where account_id = ? and at >= ?", [accountId, from]);
+  // A call may have begun on the day before.
+  for (let after = minIdAt("req", from - DAY_MS); ;) {
+    const { sql, values } = selectUsageInOrder(
+      "*",
+      { accountId, ids: { after } },
+      { order: "asc", limit: RECORDS_PER_STATEMENT },
+    );
+    const rows = await tx.all(sql, values);
+    const records = rows.map(toUsageRecord).filter(({ createdAt }) => createdAt >= from);
+    await addToRollups(tx, await limitLabels(tx, rollupDeltas(records)));
+    const last = rows.at(-1);
+    if (last === undefined || rows.length < RECORDS_PER_STATEMENT) return;
+    after = text(last, "id");
+  }
 }

@@ -2,10 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { SECOND_MS } from "../../../src/base/time.ts";
-import {
-  holdLifetimeMs,
-  lastAttemptStartMs,
-} from "../../../src/inference/lifecycle/hold/hold-lifetime.ts";
+import { holdLifetimeMs, lastAttemptStartMs } from "../../../src/inference/lifecycle/timeouts.ts";
 import { DEFAULT_TIMEOUTS } from "../../../src/inference/lifecycle/timeouts.ts";
 import { ATTEMPTS_PER_CANDIDATE } from "../../../src/inference/upstream/attempt.ts";
 import { integer } from "../../../src/store/db.ts";

@@ -15,7 +15,7 @@ import { type JsonObject, parseObject } from "../../../base/json.ts";
 import { maxNano, minNano, type Nano, usdText } from "../../../base/money/money.ts";
 import { chargeFor, estimatedUsage, isEmptyUsage, NO_CHARGE } from "../../metering/charge.ts";
 import { costOfToolCalls, estimateCost } from "../../metering/cost-estimate.ts";
-import { hasUnknownField } from "../../shared-account/unknown-fields.ts";
+import { hasUnknownField } from "../../shared-account/known-types.ts";
 import type { StreamSettlement } from "../../streaming/relay-options.ts";
 import { generatedBy } from "../../streaming/rolling-hold.ts";
 import type { HeldCall, MeteredReply } from "../call.ts";
