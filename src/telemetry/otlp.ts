@@ -45,7 +45,7 @@ function spanJson(span: Span): object {
   };
 }
 
-export function attributesOf(values: Span["attributes"]): readonly object[] {
+function attributesOf(values: Span["attributes"]): readonly object[] {
   return Object.entries(values).flatMap(([key, value]) =>
     value === undefined ? [] : [{ key, value: valueOf(key, value) }],
   );
@@ -62,7 +62,7 @@ function valueOf(key: string, value: AttributeValue): object {
     : { doubleValue: value };
 }
 
-export function toUnixNano(ms: number): string {
+function toUnixNano(ms: number): string {
   return `${Math.round(ms)}000000`;
 }
 

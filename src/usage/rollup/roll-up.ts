@@ -124,7 +124,7 @@ export async function rollUp(
   await tx.deleteMany("usage_pending", "account_id, id", keys);
 }
 
-export async function limitLabels(
+async function limitLabels(
   tx: Tx,
   deltas: readonly RollupDelta[],
 ): Promise<readonly RollupDelta[]> {
