@@ -2,7 +2,7 @@
 // /status: incidents, and 90 days of availability and latency of each provider and model.
 
 import type { Child } from "hono/jsx";
-import { utcDay } from "../../base/time.ts";
+import { formatDateTime } from "../../base/text/format.ts";
 import { Table } from "../../http/pages/components/table.tsx";
 import {
   type DayFigures,
@@ -43,7 +43,7 @@ export function statusPage(snapshot: StatusSnapshot): string {
         <h2 id="providers">Providers</h2>
         <p>
           The last {STATUS_DAYS} days on this gateway's own provider accounts, up to{" "}
-          {timeText(snapshot.at)}.
+          {formatDateTime(snapshot.at)}.
         </p>
         {providers.length === 0 ? <p>No provider has been called often enough yet.</p> : null}
         {providers.map((provider) => (
@@ -208,15 +208,11 @@ function IncidentText({ incident }: { readonly incident: Incident }): Child {
         {updates.map((update) => (
           <li>
             <strong>{STATE_LABELS[update.state]}</strong>{" "}
-            <time datetime={new Date(update.at).toISOString()}>{timeText(update.at)}</time>
+            <time datetime={new Date(update.at).toISOString()}>{formatDateTime(update.at)}</time>
             <p>{update.message}</p>
           </li>
         ))}
       </ol>
     </article>
   );
-}
-
-function timeText(at: number): string {
-  return `${utcDay(at)} ${new Date(at).toISOString().slice(11, 16)} UTC`;
 }

@@ -8,8 +8,8 @@ import { camelCase } from "./normalize-gemini-request.ts";
 export function sentGeminiPath(body: JsonObject, path: string): string {
   const named = namedBy(body, path);
   if (named.isWhole) return named.path;
-  for (const place of placesOf(path)) {
-    const found = namedBy(body, place);
+  for (const candidate of googlePaths(path)) {
+    const found = namedBy(body, candidate);
     if (found.isWhole) return found.path;
   }
   return named.path === "" ? path : named.path;
@@ -21,8 +21,8 @@ export function namedAsSent(body: JsonObject, path: string): string {
   return [sent, rest].filter((part) => part !== "").join(".");
 }
 
-/** Where this API has what the path calls by a name of the gateway. */
-function placesOf(path: string): readonly string[] {
+/** The paths that a field may have in this API, if the gateway has another name for it. */
+function googlePaths(path: string): readonly string[] {
   const dot = path.lastIndexOf(".");
   const parent = path.slice(0, dot);
   const name = path.slice(dot + 1);
