@@ -3,6 +3,7 @@
 import { isObject, type JsonObject } from "../base/json.ts";
 import { type Nano, toNano } from "../base/money/money.ts";
 import { maxId, type PageRequest } from "../base/pagination.ts";
+import { DAY_MS } from "../base/time.ts";
 import { type Reach, withinReach } from "../http/reach.ts";
 import {
   enumValue,
@@ -14,6 +15,9 @@ import {
   textOrNull,
   type Tx,
 } from "../store/db.ts";
+
+/** How long batches and files are stored, from their creation. */
+export const RESULTS_RETENTION_MS = 30 * DAY_MS;
 
 export const BATCH_STATUSES = [
   "validating",
@@ -63,7 +67,7 @@ export interface Batch extends ItemCounts {
   readonly expiresAt: number;
   readonly cancelAt: number | null;
   readonly endedAt: number | null;
-  /** Of the items that have ended. */
+  /** The cost of the items that have ended. */
   readonly cost: Nano;
 }
 
@@ -347,9 +351,9 @@ export async function findOldBatches(
   return rows.map((row) => text(row, "id"));
 }
 
-/** Unfinished batches of an account, and what all of its batches store, also those that are not started. */
 interface BatchUse {
   readonly unfinished: number;
+  /** What all batches of the account store. */
   readonly bytes: number;
   /** Without those of batches that are being created. */
   readonly startedBytes: number;

@@ -4,15 +4,20 @@
 import { type Act, recordAuditEntry } from "../activity/audit.ts";
 import type { DerivedKey } from "../base/crypto/encryption.ts";
 import { Fault } from "../base/fault.ts";
-import type { JsonObject } from "../base/json.ts";
 import { HOUR_MS, MINUTE_MS } from "../base/time.ts";
 import { type Reach, REACH_TEXT, wholeAccount } from "../http/reach.ts";
-import type { CallInput } from "../inference/lifecycle/call.ts";
+import type { ResponseQueue, WaitingResponse } from "../inference/lifecycle/response-queue.ts";
 import type { Db, Reader, Tx } from "../store/db.ts";
 import { createAccountLimit } from "./account-limit.ts";
 import { responseFields } from "./batch-record.ts";
-import { RESULTS_RETENTION_MS } from "./batch-retention.ts";
-import { type Batch, cancelBatch, deleteBatch, findBatch, findOldBatches } from "./batch-rows.ts";
+import {
+  type Batch,
+  cancelBatch,
+  deleteBatch,
+  findBatch,
+  findOldBatches,
+  RESULTS_RETENTION_MS,
+} from "./batch-rows.ts";
 import {
   type CreateBatchDeps,
   discard,
@@ -25,7 +30,7 @@ import { deleteFile, findExpiredFiles } from "./files/file-rows.ts";
 
 /** Creating a batch, and uploading a file, take less. */
 const CREATION_MAX_MS = HOUR_MS;
-/** Of an account in this process at a time: their items are stored before they count as unfinished batches. */
+/** Batches of an account that one process creates at a time. Their items are stored before they count as unfinished batches. */
 const CREATIONS_MAX = 4;
 const SWEEP_ROWS = 20;
 
@@ -44,30 +49,12 @@ export interface Batches {
   readonly start: (tx: Tx, act: Act, batch: PreparedBatch) => Promise<Batch>;
   readonly cancel: (tx: Tx, act: Act, reach: Reach, id: string) => Promise<Batch>;
   readonly remove: (tx: Tx, act: Act, reach: Reach, id: string) => Promise<void>;
-  /** Runs the call of a background response as a batch of one; `write` is a part of the transaction that starts it. */
-  readonly queueResponse: (call: QueuedCall, write: WriteQueued) => Promise<void>;
-  readonly cancelResponse: (tx: Tx, batch: Pick<Batch, "id" | "accountId">) => Promise<void>;
+  readonly responses: ResponseQueue;
   /** Deletes old batches, expired files, and what crashes left. */
   readonly sweep: () => Promise<void>;
   /** Looks for a batch to run. */
   readonly wake: () => void;
 }
-
-interface QueuedCall {
-  readonly input: Pick<CallInput, "caller" | "headers">;
-  readonly responseId: string;
-  /** JSON text. */
-  readonly body: string;
-  /** Of the request as it was received. */
-  readonly requestSha256: string;
-  readonly windowMs: number;
-}
-
-/** `fields`: what the response says of its batch. */
-type WriteQueued = (
-  tx: Tx,
-  queued: { readonly batchId: string; readonly fields: JsonObject },
-) => Promise<void>;
 
 export function createBatches(deps: CreateBatchDeps & Pick<Batches, "wake">): Batches {
   const { db, kek, now, wake } = deps;
@@ -97,28 +84,28 @@ export function createBatches(deps: CreateBatchDeps & Pick<Batches, "wake">): Ba
       await deleteBatch(tx, id);
       await recordAuditEntry(tx, { ...act, action: "batch.deleted", target: id });
     },
-    queueResponse: async (call, write) => {
-      const prepared = await prepareBatch(deps, requestOf(call));
-      const queued = { batchId: prepared.id, fields: responseFields(prepared) };
-      const start = db.write(async (tx) => {
-        await holdAndStart(tx, deps, prepared, now());
-        await write(tx, queued);
-      });
-      await start.catch(async (error: unknown) => {
-        await discard(db, prepared.id);
-        throw error;
-      });
-      wake();
-    },
-    cancelResponse: async (tx, batch) => {
-      await cancelBatch(tx, batch, now());
+    responses: {
+      add: async (response, write) => {
+        const prepared = await prepareBatch(deps, requestOf(response));
+        const queued = { batchId: prepared.id, fields: responseFields(prepared) };
+        const start = db.write(async (tx) => {
+          await holdAndStart(tx, deps, prepared, now());
+          await write(tx, queued);
+        });
+        await start.catch(async (error: unknown) => {
+          await discard(db, prepared.id);
+          throw error;
+        });
+        wake();
+      },
+      cancel: async (tx, batch) => void (await cancelBatch(tx, batch, now())),
     },
     sweep: () => sweep(db, now()),
   };
 }
 
-function requestOf(call: QueuedCall): NewBatchRequest {
-  const { input, responseId, requestSha256, body, windowMs } = call;
+function requestOf(response: WaitingResponse): NewBatchRequest {
+  const { input, responseId, requestSha256, body, windowMs } = response;
   const { caller, headers } = input;
   return {
     caller,

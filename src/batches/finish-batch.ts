@@ -6,10 +6,10 @@ import type { DerivedKey } from "../base/crypto/encryption.ts";
 import { newId } from "../base/id.ts";
 import { objectIn, parseObject, stringIn } from "../base/json.ts";
 import { usdText } from "../base/money/money.ts";
+import type { ResponseEnd } from "../inference/lifecycle/response-queue.ts";
 import { endBatchHold } from "../ledger/batch-holds.ts";
 import type { Db, Tx } from "../store/db.ts";
 import { openSealer } from "./batch-encryption.ts";
-import { RESULTS_RETENTION_MS } from "./batch-retention.ts";
 import {
   type Batch,
   type BatchOwner,
@@ -17,6 +17,7 @@ import {
   endBatch,
   type ItemCounts,
   releaseBatch,
+  RESULTS_RETENTION_MS,
 } from "./batch-rows.ts";
 import { insertOutputFile } from "./files/file-rows.ts";
 import {
@@ -30,15 +31,6 @@ import {
 } from "./item-rows.ts";
 
 export type BatchEnd = "completed" | "canceled" | "expired";
-
-/** The end of a background response that its call has not completed. */
-export interface ResponseEnd {
-  readonly id: string;
-  readonly accountId: string;
-  readonly status: "cancelled" | "failed";
-  /** Why it failed; undefined if no reason is known. */
-  readonly message: string | undefined;
-}
 
 export interface FinishDeps extends BatchOwner {
   readonly db: Db;

@@ -15,18 +15,13 @@ import {
 import { type Reach, reachOf, wholeAccount } from "../http/reach.ts";
 import type { CallInput, StatefulCall } from "../inference/lifecycle/call.ts";
 import type { PrepareCall } from "../inference/lifecycle/parse-call.ts";
+import type { ResponseEnd, ResponseQueue } from "../inference/lifecycle/response-queue.ts";
 import type { ParsedRequest } from "../inference/request/parse-request.ts";
 import type { Db, Tx, Reader } from "../store/db.ts";
 import { type Background, type BackgroundDeps, createBackground } from "./background/background.ts";
 import { isTerminalEvent } from "./background/event-log.ts";
 import { createEventStreams, type EventSource } from "./background/event-streams.ts";
-import {
-  completionWindowMs,
-  endQueued,
-  type QueuedEnd,
-  queueResponse,
-  type ResponseQueue,
-} from "./background/queued-responses.ts";
+import { completionWindowMs, endQueued, queueResponse } from "./background/queued-responses.ts";
 import { isStreamed, readLastEvent, readStreamEvents } from "./background/stream-rows.ts";
 import { compact, type CompactDeps } from "./compaction/compact.ts";
 import {
@@ -69,7 +64,7 @@ export interface Responses {
   readonly stream: (reach: Reach, id: string, startingAfter: number) => Promise<Response>;
   readonly remove: (tx: Tx, reach: Reach, id: string, now: number) => Promise<void>;
   /** Ends a queued response whose call has not completed it. */
-  readonly endQueued: (tx: Tx, end: QueuedEnd) => Promise<void>;
+  readonly endQueued: (tx: Tx, end: ResponseEnd) => Promise<void>;
   readonly cancel: (reach: Reach, id: string, now: number) => Promise<StoredResponseView>;
   /** Deletes the oldest responses of accounts that store too much. */
   readonly enforceLimits: () => Promise<void>;

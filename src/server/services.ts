@@ -103,8 +103,8 @@ export async function createServices(
   const jobRuns = new Map<string, JobRun>();
   // Called while serving, when batches exist.
   const responseQueue: ResponsesDeps["queue"] = {
-    add: (...call) => batches.queueResponse(...call),
-    cancel: (...batch) => batches.cancelResponse(...batch),
+    add: (...response) => batches.responses.add(...response),
+    cancel: (...batch) => batches.responses.cancel(...batch),
   };
   const { current: limits } = controls.limits;
   const context = { isSignInDisabled, jobRuns, limits, responseQueue };

@@ -10,8 +10,7 @@ import { readInTime } from "../../http/request/body.ts";
 import type { Db, Tx } from "../../store/db.ts";
 import { createAccountLimit } from "../account-limit.ts";
 import { createDataKey, openSealer } from "../batch-encryption.ts";
-import { RESULTS_RETENTION_MS } from "../batch-retention.ts";
-import { findBatch } from "../batch-rows.ts";
+import { findBatch, RESULTS_RETENTION_MS } from "../batch-rows.ts";
 import { resultsResponse } from "../results.ts";
 import { fileParts, getFile } from "./file-content.ts";
 import {
@@ -25,7 +24,7 @@ import {
 import { readUpload, type UploadForm } from "./read-upload.ts";
 
 const FILE_MAX_BYTES = 100 * 1_048_576;
-/** Of the file and its form. */
+/** The most bytes of the form, which contains the file. */
 export const UPLOAD_MAX_BYTES = FILE_MAX_BYTES + 1_048_576;
 const ACCOUNT_BYTES_MAX = 1_073_741_824;
 const ACCOUNT_FILES_MAX = 500;

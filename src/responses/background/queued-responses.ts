@@ -3,10 +3,11 @@
 
 import type { DerivedKey } from "../../base/crypto/encryption.ts";
 import { invalid } from "../../base/fault.ts";
-import { isObject, isSet, type JsonObject } from "../../base/json.ts";
+import { isObject, isSet } from "../../base/json.ts";
 import { HOUR_MS } from "../../base/time.ts";
 import { wholeAccount } from "../../http/reach.ts";
 import type { CallInput } from "../../inference/lifecycle/call.ts";
+import type { ResponseQueue, ResponseEnd } from "../../inference/lifecycle/response-queue.ts";
 import { sha256 } from "../../inference/lifecycle/settle.ts";
 import { withMembers } from "../../inference/request/json-edit.ts";
 import type { ParsedRequest } from "../../inference/request/parse-request.ts";
@@ -14,7 +15,7 @@ import type { Tx } from "../../store/db.ts";
 import { stopBackground } from "../storage/end-response.ts";
 import { decryptStored } from "../storage/history.ts";
 import { encryptResponse } from "../storage/response-encryption.ts";
-import { findResponse, insertResponses, type StoredResponse } from "../storage/response-rows.ts";
+import { findResponse, insertResponses } from "../storage/response-rows.ts";
 import type { StoredCall } from "../stored-call.ts";
 import {
   type BackgroundDeps,
@@ -22,32 +23,6 @@ import {
   jsonResponse,
   PROVIDER_FAILED_MESSAGE,
 } from "./background.ts";
-
-/** Runs the calls of queued responses. */
-export interface ResponseQueue {
-  /** Throws the fault that the call would have; `write` is a part of the transaction that holds its cost. */
-  readonly add: (
-    call: QueuedCall,
-    write: (
-      tx: Tx,
-      queued: { readonly batchId: string; readonly fields: JsonObject },
-    ) => Promise<void>,
-  ) => Promise<void>;
-  readonly cancel: (
-    tx: Tx,
-    batch: { readonly id: string; readonly accountId: string },
-  ) => Promise<void>;
-}
-
-interface QueuedCall {
-  readonly input: CallInput;
-  readonly responseId: string;
-  /** The request without what makes it wait, as JSON text. */
-  readonly body: string;
-  /** Of the request as it was received, for a receipt. */
-  readonly requestSha256: string;
-  readonly windowMs: number;
-}
 
 const WINDOW = "background_options.completion_window";
 /** `2h` and `8h` are OpenAI's; batches of providers promise 24 hours. */
@@ -114,16 +89,11 @@ export async function queueResponse(
   return jsonResponse(text);
 }
 
-export interface QueuedEnd extends Pick<StoredResponse, "id" | "accountId"> {
-  readonly status: "cancelled" | "failed";
-  readonly message: string | undefined;
-}
-
 /** Ends a response that its call has not completed. */
 export async function endQueued(
   tx: Tx,
   kek: DerivedKey,
-  { id, accountId, status, message = PROVIDER_FAILED_MESSAGE }: QueuedEnd,
+  { id, accountId, status, message = PROVIDER_FAILED_MESSAGE }: ResponseEnd,
   now: number,
 ): Promise<void> {
   const stored = await findResponse(tx, wholeAccount(accountId), id, now);
