@@ -75,12 +75,9 @@ export function createStoreEngine(database: Database): StoreEngine {
   const prepareWrite = (sql: string): PreparedWrite => {
     const table = TARGET.exec(sql)?.[1] ?? "";
     const keys = keysOf(table);
-    if (/\breturning\b/i.test(sql)) {
-      const statement = prepare(sql);
-      return { table, statement, repeat: statement, keys };
-    }
     const columns = [...new Set(keys.flat())].join(", ") || "1";
-    return { table, statement: prepare(`${sql} returning ${columns}`), repeat: prepare(sql), keys };
+    const returning = /\breturning\b/i.test(sql) ? `${sql}, ${columns}` : `${sql} returning ${columns}`;
+    return { table, statement: prepare(returning), repeat: prepare(sql), keys };
   };
   const begin = database.prepare("begin");
   const commit = database.prepare("commit");
