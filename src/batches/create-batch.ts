@@ -14,7 +14,7 @@ import type { CallInput } from "../inference/lifecycle/call.ts";
 import type { ItemEstimate } from "../inference/lifecycle/estimate-item.ts";
 import { ceilCredits } from "../inference/lifecycle/hold/hold-faults.ts";
 import { rejectQuote } from "../inference/request/call-options.ts";
-import { type BatchHoldOutcome, holdBatch } from "../ledger/batch-holds.ts";
+import { type BatchHoldOutcome, freeCreditsForBatch, holdBatch } from "../ledger/batch-holds.ts";
 import type { KeyRateLimit } from "../ledger/rate-limit-rules.ts";
 import type { Db, Reader, Tx } from "../store/db.ts";
 import { readCallLabels } from "../usage/session-labels.ts";
@@ -141,6 +141,7 @@ export async function prepareBatch(
     if (stored.requests === 0) throw invalid("requests", "A batch must have at least one request.");
     const runsAt = providerFor(deps, request, provider);
     const total = runsAt === null ? totals.atGateway : totals.inBatch;
+    await freeCreditsForBatch(db, { id, accountId, keyId }, { amount: total, now: now() });
     return { id, caller, createdAt, expiresAt, ...stored, total, provider: runsAt, isResponse };
   } catch (error) {
     await discard(db, id);

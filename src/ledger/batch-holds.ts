@@ -1,18 +1,19 @@
 // The hold of a batch: one row in `hold` that covers the items which are not settled yet. It belongs to no process, so no
 // sweep releases it. `applyBatch` lowers it when an item is settled; the functions here do so for items without a call.
 
-import type { Nano } from "../base/money/money.ts";
-import type { Tx } from "../store/db.ts";
+import { minNano, type Nano } from "../base/money/money.ts";
+import type { Db, Tx } from "../store/db.ts";
 import { lockRows } from "./commit/lock-rows.ts";
 import {
   decideHold,
   type HoldOutcome,
   type HoldRequest,
   largestHold,
+  type FoundRows,
   type OpenHold,
-  releaseShare,
 } from "./decide.ts";
 import { insertHolds, updateHoldAmounts, updateKeySpends, updateWallets } from "./ledger-rows.ts";
+import { recallLeases } from "./recall-leases.ts";
 
 interface HoldOwner {
   readonly id: string;
@@ -28,6 +29,20 @@ export type BatchHoldOutcome =
       /** The largest hold that the balance, the key's limit and the budgets cover. */
       readonly affordable: Nano;
     };
+
+/** Before `holdBatch`: leases that may be the reason for a refusal are recalled. */
+export async function freeCreditsForBatch(
+  db: Db,
+  owner: HoldOwner,
+  { amount, now }: Pick<HoldRequest, "amount" | "now">,
+): Promise<void> {
+  if (db.kind === "sqlite") return;
+  await db.write(async (tx) => {
+    const { wallet, keySpend, key } = await lockOwner(tx, owner, now);
+    if (wallet === undefined || keySpend === undefined || key === undefined) return;
+    if (largestHold(wallet, keySpend, key, now) < amount) await recallLeases(tx, owner.accountId);
+  });
+}
 
 /** Holds the whole cost of a batch or nothing. A batch is no open call of its key. */
 export async function holdBatch(tx: Tx, request: HoldRequest): Promise<BatchHoldOutcome> {
@@ -79,6 +94,19 @@ async function changeHold(
   await write(hold);
   await updateWallets(tx, new Map([[accountId, wallet]]));
   await updateKeySpends(tx, [{ accountId, keyId, keySpend }]);
+}
+
+/** Releases a part of the hold of a batch; a negative part is held again. Returns what was released. */
+export function releaseShare(
+  hold: { amount: Nano },
+  share: Nano,
+  { wallet, keySpend }: Pick<FoundRows, "wallet" | "keySpend">,
+): Nano {
+  const released = minNano(share, hold.amount);
+  hold.amount -= released;
+  wallet.held -= released;
+  keySpend.held -= released;
+  return released;
 }
 
 async function lockOwner(tx: Tx, { id, accountId, keyId }: HoldOwner, now: number) {

@@ -32,6 +32,8 @@ export interface HoldRequest {
   readonly upfront?: Nano | undefined;
   /** If given, these apply if `amount` would not be affordable even without any open call, or left nothing for another one. */
   readonly onShortage?: { readonly upfront: Nano; readonly minimum: Nano } | undefined;
+  /** Whether the hold is refused if it would be larger without the other holds. */
+  readonly refuseShortened?: boolean;
   readonly now: number;
   readonly expiresAt: number;
   /** Absent for no limit. */
@@ -72,7 +74,13 @@ export type HoldOutcome =
       /** The row that holds the credits, if the hold is a part of a lease. */
       readonly leaseId?: string;
     }
-  | { readonly status: "insufficient_credits"; readonly available: Nano; readonly posted: Nano }
+  | {
+      readonly status: "insufficient_credits";
+      readonly available: Nano;
+      readonly posted: Nano;
+      /** Set if the hold fits, but smaller: it was refused because of `refuseShortened`. */
+      readonly isShortened?: true;
+    }
   | { readonly status: "frozen"; readonly owed: Nano }
   | {
       readonly status: "key_limit";
@@ -225,19 +233,6 @@ export interface ChargeSplit {
   readonly isUncovered?: true;
 }
 
-/** Releases a part of the hold of a batch; a negative part is held again. Returns what was released. */
-export function releaseShare(
-  hold: { amount: Nano },
-  share: Nano,
-  { wallet, keySpend }: Pick<FoundRows, "wallet" | "keySpend">,
-): Nano {
-  const released = minNano(share, hold.amount);
-  hold.amount -= released;
-  wallet.held -= released;
-  keySpend.held -= released;
-  return released;
-}
-
 function availableOf(wallet: Wallet): Nano {
   return wallet.promo + wallet.paid - wallet.held;
 }
@@ -331,11 +326,9 @@ function decideAmount(asked: HoldRequest, rows: FoundRows): HoldOutcome {
   const at = chargeTime(asked.now, wallet, keySpend);
   const request = asked.onShortage === undefined ? asked : withShortage(asked, rows, at);
   const keyRemaining = remainingKeyLimit(key, keySpend, at, request.amount);
-  const isPaying = isPayingWallet(wallet);
-  const minimum = (isPaying ? request.payingMinimum : undefined) ?? request.minimum;
-  const wanted = firstPart(request);
-  const needed = minNano(minimum ?? wanted, wanted);
   const { budget, held } = wallet;
+  const isPaying = isPayingWallet(wallet);
+  const needed = leastHold(request, isPaying);
   if (needed > keyRemaining)
     return {
       status: "key_limit",
@@ -356,26 +349,38 @@ function decideAmount(asked: HoldRequest, rows: FoundRows): HoldOutcome {
     };
   const blocked = budget === undefined ? undefined : blockingBudget(budget, { held, at, needed });
   if (blocked !== undefined) return { status: "budget", blocked };
-  if (needed > available)
-    return {
-      status: "insufficient_credits",
-      available,
-      posted: wallet.promo + wallet.paid,
-    };
+  const posted = wallet.promo + wallet.paid;
+  if (needed > available) return { status: "insufficient_credits", available, posted };
   const budgetRemaining = remainingBudget(budget, { held, at, wanted: remaining });
   const limit = minNano(request.amount, minNano(budgetRemaining, available));
+  if (request.refuseShortened === true && limit < affordableAlone(rows, at, request.amount))
+    return { status: "insufficient_credits", available, posted, isShortened: true };
   return grantedHold(request, limit, isPaying);
+}
+
+function leastHold(request: HoldRequest, isPaying: boolean): Nano {
+  const wanted = firstPart(request);
+  const minimum = (isPaying ? request.payingMinimum : undefined) ?? request.minimum;
+  return minNano(minimum ?? wanted, wanted);
+}
+
+/** What could be held of `wanted` if nothing else was held. */
+function affordableAlone(
+  { wallet, keySpend, key, session }: FoundRows,
+  at: number,
+  wanted: Nano,
+): Nano {
+  const ofKey = remainingKeyLimit(key, { ...keySpend, held: 0n }, at, wanted);
+  const ofSession = remainingSessionLimit(session && { ...session, held: 0n }, ofKey);
+  const ofBudget = remainingBudget(wallet.budget, { held: 0n, at, wanted: ofSession });
+  return minNano(wanted, minNano(ofBudget, wallet.promo + wallet.paid));
 }
 
 function withShortage(request: HoldRequest, rows: FoundRows, at: number): HoldRequest {
   const { onShortage } = request;
   if (onShortage === undefined) return request;
-  const { wallet, keySpend, key, session } = rows;
   const wanted = request.amount + onShortage.upfront;
-  const ofKey = remainingKeyLimit(key, { ...keySpend, held: 0n }, at, wanted);
-  const ofSession = remainingSessionLimit(session && { ...session, held: 0n }, ofKey);
-  const ofBudget = remainingBudget(wallet.budget, { held: 0n, at, wanted: ofSession });
-  return minNano(ofBudget, wallet.promo + wallet.paid) >= wanted
+  return affordableAlone(rows, at, wanted) >= wanted
     ? request
     : { ...request, ...onShortage, payingMinimum: onShortage.minimum };
 }

@@ -49,7 +49,7 @@ export function withLeases<UsageRecord>(
     ...ledger,
     hold: (request) => holdBesideLeases(leases, ledger.hold, request),
     tryHoldSync: (request) => (ledger.isFailing() ? undefined : leases.tryHold(request)),
-    raise: (request) => leases.raise(request) ?? ledger.raise(request),
+    raise: (request) => raiseBesideLeases(leases, ledger.raise, request),
     settle: (request) => {
       const lease = leases.shareOf(request.id) ?? request.lease;
       if (lease === undefined) {
@@ -75,22 +75,42 @@ function isRelease({ record, cost }: SettleRequest<unknown>): boolean {
 
 const RELEASED: SettleOutcome = { status: "settled", charged: 0n, overrun: 0n, late: false };
 
-/** Leases must not be the reason for a refusal: they are recalled, and the hold is tried again. */
+/** Leases must not be the reason for a refusal or a smaller hold: they are recalled, and the hold is decided again. */
 async function holdBesideLeases(
   leases: CreditLeases,
   submitHold: LedgerOperations<never>["hold"],
   request: HoldRequest,
 ): Promise<HoldOutcome> {
-  let outcome = await submitHold(request);
-  if (isHeldByOthers(outcome) && (await leases.recall(request.accountId)))
-    outcome = await submitHold(request);
+  let outcome = await submitHold({ ...request, refuseShortened: true });
+  const isRecalled = mayBeLeased(outcome, request) && (await leases.recall(request.accountId));
+  if (isRecalled || isShortened(outcome)) outcome = await submitHold(request);
   if (outcome.status === "held") leases.addOwnHold(request, outcome.amount);
   return outcome;
 }
 
-function isHeldByOthers(outcome: HoldOutcome): boolean {
+function isShortened(outcome: HoldOutcome): boolean {
+  return outcome.status === "insufficient_credits" && outcome.isShortened === true;
+}
+
+/** Whether leases may have what the hold was refused for. */
+function mayBeLeased(outcome: HoldOutcome, { rateLimit }: HoldRequest): boolean {
   if (outcome.status === "insufficient_credits") return outcome.posted > outcome.available;
   if (outcome.status === "key_limit") return outcome.held > 0n;
   if (outcome.status === "budget") return outcome.blocked.held > 0n;
+  if (outcome.status === "rate_limited") return rateLimit?.isTold !== true;
   return outcome.status === "too_many_calls";
+}
+
+/** The same for a raise. */
+async function raiseBesideLeases(
+  leases: CreditLeases,
+  submitRaise: LedgerOperations<never>["raise"],
+  request: RaiseRequest,
+): Promise<RaiseOutcome> {
+  const raise = (): Promise<RaiseOutcome> => leases.raise(request) ?? submitRaise(request);
+  const first = await raise();
+  const isWhole = first.status === "raised" && first.amount >= request.amount;
+  if (isWhole || first.status === "lost" || !(await leases.recall(request.accountId))) return first;
+  const second = await raise();
+  return second.status === "refused" ? first : second;
 }

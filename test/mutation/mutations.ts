@@ -402,6 +402,59 @@ const LEDGER: readonly Mutation[] = [
     ],
   ),
   ...of(
+    "src/ledger/leased-ledger.ts",
+    ["ledger/credit-leases"],
+    [
+      [
+        "a hold is shortened by what another process has leased",
+        "submitHold({ ...request, refuseShortened: true })",
+        "submitHold(request)",
+      ],
+      [
+        "a raise gets less because of what another process has leased",
+        'if (isWhole || first.status === "lost" || !(await leases.recall(request.accountId))) return first;',
+        "if (isWhole || request !== undefined) return first;",
+      ],
+      [
+        "a second raise that adds nothing forgets what the first one has added",
+        'second.status === "refused" ? first : second',
+        "second",
+      ],
+      [
+        "calls that a lease counts in advance are refused",
+        'if (outcome.status === "rate_limited") return rateLimit?.isTold !== true;',
+        'if (outcome.status === "rate_limited") return false;',
+      ],
+    ],
+  ),
+  ...of(
+    "src/batches/create-batch.ts",
+    ["server/recalled-leases"],
+    [
+      [
+        "a batch is refused because of what another process has leased",
+        "    await freeCreditsForBatch(db, { id, accountId, keyId }, { amount: total, now: now() });\n",
+        "",
+      ],
+    ],
+  ),
+  ...of(
+    "src/billing/payments/payment-facts.ts",
+    ["billing/payments/refunds-and-disputes"],
+    [["a refund leaves what a process has leased", "    await freeLeasedCredits(db, fact);\n", ""]],
+  ),
+  ...of(
+    "src/inference/lifecycle/hold/hold.ts",
+    ["billing/x402/upto-calls"],
+    [
+      [
+        "a lease reserves what a wallet has signed for one call",
+        "      input.ceiling !== undefined,",
+        "      false,",
+      ],
+    ],
+  ),
+  ...of(
     "src/keys/keys.ts",
     ["ledger/credit-leases"],
     [

@@ -1,5 +1,6 @@
-// Two gateways in processes of their own on one PostgreSQL. One decides the calls of a busy key on a credit lease, and over the other
-// one the key or its account is restricted. After the response to that, no call starts, although the first one has free credits.
+// Two gateways in processes of their own on one PostgreSQL. One decides the calls of a busy key on a credit lease. If the key or its
+// account is restricted over the other one, no call starts after the response, although the first one has free credits. If the other
+// one needs the credits, it gets them.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { LEASE_STATE } from "../../src/ledger/credit-lease.ts";
@@ -18,11 +19,21 @@ import {
   postCall,
   USD,
 } from "../inference/support/harness.ts";
+import { withModels } from "../inference/support/models-file.ts";
 import { call, type Json, textAt } from "../spec/api-client.ts";
 import { eventually } from "../support/eventually.ts";
 import { registerAccount, type TestAccount } from "../support/gateway.ts";
 import { openStore, type TestStore } from "../support/stores/stores.ts";
 
+/** 10,000 tokens cost 0.10 US dollars. */
+const MODEL = {
+  id: "sim/dime",
+  wires: ["chat"],
+  context_length: 1_000_000,
+  max_output_tokens: 100_000,
+  pricing: { tokens: { input: "0", output: "10" } },
+};
+const DIME = bodyOf("chat", "hello", { model: MODEL.id, max_tokens: 10_000 });
 const CALLS_AT_ONCE = 12;
 const LATE_CALLS = 8;
 
@@ -34,6 +45,7 @@ let changing: GatewayProcess;
 beforeAll(async () => {
   gate = startGatedSimulator();
   store = await openStore("postgres");
+  const models = withModels([MODEL]);
   const start = (name: string): Promise<GatewayProcess> =>
     startGatewayProcessOnFreePort({
       POSTERN_SECRET: "the secret of two gateways with credit leases",
@@ -42,6 +54,7 @@ beforeAll(async () => {
       DATABASE_URL: store.location.address,
       SIM_BASE_URL: gate.url,
       SIM_API_KEY: "upstream-test-key",
+      ...models,
     });
   [calling, changing] = await Promise.all([start("calling"), start("changing")]);
 });
@@ -68,18 +81,25 @@ async function createBusyKey(): Promise<BusyKey> {
   return { id: textAt(body, "id"), caller: { id: accountId, key, headers }, account };
 }
 
-function postFrom(gateway: GatewayProcess, { caller }: BusyKey): Promise<Response> {
-  return postCall(gateway, caller, "chat", bodyOf("chat", "hello"));
+function postFrom(
+  gateway: GatewayProcess,
+  { caller }: BusyKey,
+  body = bodyOf("chat", "hello"),
+): Promise<Response> {
+  return postCall(gateway, caller, "chat", body);
 }
 
 /** A call that waits for its provider, so that the lease on which it was decided is not returned. */
-async function openCallOnLease(key: BusyKey): Promise<{ readonly response: Promise<Response> }> {
+async function openCallOnLease(
+  key: BusyKey,
+  body?: Json,
+): Promise<{ readonly response: Promise<Response> }> {
   return await eventually(async () => {
     gate.open();
-    const before = Array.from({ length: CALLS_AT_ONCE }, () => postFrom(calling, key));
+    const before = Array.from({ length: CALLS_AT_ONCE }, () => postFrom(calling, key, body));
     for (const response of await Promise.all(before)) await response.text();
     gate.close();
-    const response = postFrom(calling, key);
+    const response = postFrom(calling, key, body);
     await eventually(() => gate.waiting() === 1);
     const holds = await store.db.all("select lease from hold where key_id = ?", [key.id]);
     if (holds.length === 1 && Number(holds[0]?.["lease"]) === LEASE_STATE.open) return { response };
@@ -146,5 +166,41 @@ test.each<[string, string, Restrict]>([
   expect(new Set(await Promise.all(late))).toEqual(new Set([code]));
   const { status } = await response;
   expect(status).toBe(200);
+  await expectSettledLedger(store.db);
+});
+
+test("a reply is not shortened by what another process has leased", async () => {
+  const key = await createBusyKey();
+  const { response } = await openCallOnLease(key, DIME);
+  const { max_tokens: _, ...unlimited } = DIME;
+  const whole = postFrom(changing, key, unlimited);
+  await eventually(() => gate.waiting() === 2);
+  gate.open();
+  expect([(await response).status, (await whole).status]).toEqual([200, 200]);
+  await (await whole).text();
+  const requests = await fetch(`${gate.url}/sim/requests?limit=2`);
+  const { data } = (await requests.json()) as {
+    readonly data: readonly { readonly body: string }[];
+  };
+  const limits = data.map(({ body }) => {
+    const sent = JSON.parse(body) as Json;
+    return Number(sent["max_tokens"] ?? sent["max_completion_tokens"]);
+  });
+  // The open call holds 0.10 of the 1 US dollar, and the lease has held half of it.
+  expect(Math.max(...limits)).toBeGreaterThan(80_000);
+  await expectSettledLedger(store.db);
+});
+
+test("a batch gets the credits that another process has leased", async () => {
+  const key = await createBusyKey();
+  const { response } = await openCallOnLease(key, DIME);
+  const items = Array.from({ length: 8 }, (_, index) => ({ custom_id: `${index}`, body: DIME }));
+  const { status } = await call(changing, "POST /v1/batches", {
+    key: key.account.key,
+    body: { endpoint: "/v1/chat/completions", requests: items },
+  });
+  expect(status).toBe(200);
+  gate.open();
+  await (await response).text();
   await expectSettledLedger(store.db);
 });

@@ -117,6 +117,8 @@ export interface GatewayModel extends Actor {
   freezesAtSettlementMs: number;
   /** How often it was killed or suspended. */
   interruptions: number;
+  /** How many of its transactions failed. */
+  failures: number;
   /** Whether a client waits for a reply. */
   readonly isBusy: () => boolean;
   /** What a client gets: the result, or why there is none. */
@@ -143,6 +145,8 @@ export interface RunningGateway {
   readonly onCollected: (callId: string, cost: bigint, isCut: boolean) => void;
   /** Called when a hold was decided on a lease. */
   readonly onLeased: (call: SimulatedCall) => void;
+  /** Called when a hold is to be raised; the returned function if it was not raised to all that was asked for. */
+  readonly onRaise: (accountId: string) => (callId: string) => void;
   readonly onSettling: (callId: string) => void;
 }
 
@@ -181,6 +185,7 @@ export interface GatewayModelDeps {
   ) => void;
   readonly onCollected: RunningGateway["onCollected"];
   readonly onLeased: (call: SimulatedCall) => void;
+  readonly onRaise: (gateway: GatewayModel, accountId: string) => (callId: string) => void;
 }
 
 export function startGatewayModel(deps: GatewayModelDeps, name: string): GatewayModel {
@@ -193,6 +198,7 @@ export function startGatewayModel(deps: GatewayModelDeps, name: string): Gateway
     clockOffsetMs: 0,
     freezesAtSettlementMs: 0,
     interruptions: 0,
+    failures: 0,
     running: undefined,
     now: () => START + Math.floor(world.now() + gateway.clockOffsetMs),
     kill: (downMs) => {
@@ -237,6 +243,7 @@ export function startGatewayModel(deps: GatewayModelDeps, name: string): Gateway
     deps.onServed(gateway, call, { cost, holdId, interruptions });
   };
   const { onCollected, onLeased } = deps;
+  const onRaise: RunningGateway["onRaise"] = (accountId) => deps.onRaise(gateway, accountId);
   const onSettling = (callId: string): void => {
     settling.set(callId, gateway.interruptions);
     const ms = gateway.freezesAtSettlementMs;
@@ -247,15 +254,27 @@ export function startGatewayModel(deps: GatewayModelDeps, name: string): Gateway
   const boot = (): void => {
     const { hasLeases } = world;
     const onFatal = (): void => gateway.kill(RESTART_MS);
-    startProcess(gateway, store.dbOf(gateway), { onFatal, hasLeases }).then(
+    startProcess(gateway, countFailures(gateway, store.dbOf(gateway)), { onFatal, hasLeases }).then(
       (running) => {
-        gateway.running = { ...running, onServed, onCollected, onLeased, onSettling };
+        gateway.running = { ...running, onServed, onCollected, onLeased, onRaise, onSettling };
       },
       () => gateway.kill(RESTART_MS),
     );
   };
   world.schedule(gateway, world.random.next(), boot);
   return gateway;
+}
+
+function countFailures(gateway: GatewayModel, db: Db): Db {
+  const write: Db["write"] = async (...args) => {
+    try {
+      return await db.write(...args);
+    } catch (error) {
+      gateway.failures += 1;
+      throw error;
+    }
+  };
+  return { ...db, write };
 }
 
 function simulatorCandidate(): Candidate {
@@ -273,7 +292,9 @@ async function startProcess(
   { name, now }: GatewayModel,
   db: Db,
   { onFatal, hasLeases }: { readonly onFatal: () => void; readonly hasLeases: boolean },
-): Promise<Omit<RunningGateway, "onServed" | "onCollected" | "onLeased" | "onSettling">> {
+): Promise<
+  Omit<RunningGateway, "onServed" | "onCollected" | "onLeased" | "onRaise" | "onSettling">
+> {
   const epoch = await startEpoch(db, name, now());
   await sweepHolds(db, now());
   const ownHolds = createOwnHolds<SettledCall>();
@@ -405,11 +426,17 @@ function costAtLimit({ cost, amount }: SimulatedCall, limit: bigint): bigint {
   return (tokens * amount) / OUTPUT_TOKENS;
 }
 
-function startRoll({ ledger, now }: RunningGateway, held: HeldCall): RollingHold {
+function startRoll({ ledger, now, onRaise }: RunningGateway, held: HeldCall): RollingHold {
   const { input, hold, estimate } = held;
   const { accountId, keyId } = input.caller;
   const deps: RollDeps = {
-    raise: ledger.raise,
+    raise: async (request) => {
+      const onShort = onRaise(accountId);
+      const outcome = await ledger.raise(request);
+      const isWhole = outcome.status === "raised" && outcome.amount >= request.amount;
+      if (!isWhole && outcome.status !== "lost") onShort(request.id);
+      return outcome;
+    },
     now,
     monotonicNow: () => performance.now(),
     timer: { add: () => () => {} },

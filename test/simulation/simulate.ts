@@ -2,6 +2,7 @@
 // everything must come to its end.
 
 import { Database } from "bun:sqlite";
+import { LEASE_STATE } from "../../src/ledger/credit-lease.ts";
 import { insertKeySpend } from "../../src/ledger/ledger-rows.ts";
 import { deposit, openWallet } from "../../src/ledger/ledger.ts";
 import { type Db, type Row, text, type Tx, type Value, type Values } from "../../src/store/db.ts";
@@ -207,6 +208,7 @@ function simulate(seed: number, world: World, engine: StoreEngine): SimulationRe
       if (observed.stopped.has(stopped))
         problems.add(`${id} began on a lease after ${stopped} was stopped`);
   };
+  const onRaise = watchRaises(world, query, (problem) => problems.add(problem));
   const onCollected: GatewayModelDeps["onCollected"] = (callId, cost, isCut) => {
     collected += 1;
     // Its process may die before it is served; a repetition then gets the reply that is stored.
@@ -214,7 +216,7 @@ function simulate(seed: number, world: World, engine: StoreEngine): SimulationRe
     if (isCut) observed.cuts.add(callId);
   };
   const gateways = Array.from({ length: GATEWAYS }, (_, index) =>
-    startGatewayModel({ world, store, onServed, onCollected, onLeased }, `p${index}`),
+    startGatewayModel({ world, store, onServed, onCollected, onLeased, onRaise }, `p${index}`),
   );
   const clients: ClientWorld = { world, gateways, observed };
   const begin = world.now();
@@ -275,6 +277,35 @@ function simulate(seed: number, world: World, engine: StoreEngine): SimulationRe
     collected,
     cut: observed.cuts.size,
     hash: world.hash(),
+  };
+}
+
+/** Longer than a recall takes while statements are slow. */
+const OLD_LEASE_MS = 15_000;
+
+/** A raise that gets less than all has recalled the leases of its account, unless a transaction of its process failed. */
+function watchRaises(
+  world: World,
+  query: Query,
+  onProblem: (problem: string) => void,
+): GatewayModelDeps["onRaise"] {
+  const seenAt = new Map<string, number>();
+  const findOpen = (accountId: string): readonly string[] =>
+    query(`select id from hold where account_id = ? and lease = ${LEASE_STATE.open}`, [
+      accountId,
+    ]).map((row) => text(row, "id"));
+  return (gateway, accountId) => {
+    if (!world.hasLeases) return () => {};
+    const { interruptions, failures } = gateway;
+    const open = findOpen(accountId);
+    for (const id of open) if (!seenAt.has(id)) seenAt.set(id, world.now());
+    const isOld = (id: string): boolean => (seenAt.get(id) ?? 0) <= world.now() - OLD_LEASE_MS;
+    const old = new Set(open.filter(isOld));
+    return (callId) => {
+      if (gateway.interruptions !== interruptions || gateway.failures !== failures) return;
+      for (const id of findOpen(accountId))
+        if (old.has(id)) onProblem(`${callId} could not raise its hold, and ${id} is open`);
+    };
   };
 }
 

@@ -76,7 +76,9 @@ export function createStoreEngine(database: Database): StoreEngine {
     const table = TARGET.exec(sql)?.[1] ?? "";
     const keys = keysOf(table);
     const columns = [...new Set(keys.flat())].join(", ") || "1";
-    const returning = /\breturning\b/i.test(sql) ? `${sql}, ${columns}` : `${sql} returning ${columns}`;
+    const returning = /\breturning\b/i.test(sql)
+      ? `${sql}, ${columns}`
+      : `${sql} returning ${columns}`;
     return { table, statement: prepare(returning), repeat: prepare(sql), keys };
   };
   const begin = database.prepare("begin");

@@ -8,7 +8,13 @@ import { lockRefundable } from "../../ledger/payments/payments.ts";
 import { type Db, type Reader, text, type Tx } from "../../store/db.ts";
 import { formatCents, nanoOfCents, amountsDelta, remainingAmounts } from "../invoices/cents.ts";
 import { findInvoice, type Invoice, lockInvoice } from "../invoices/invoices.ts";
-import { type AppliedFact, applyFact, logOutcome, type PaymentDeps } from "./payment-facts.ts";
+import {
+  type AppliedFact,
+  applyFact,
+  freeLeasedCredits,
+  logOutcome,
+  type PaymentDeps,
+} from "./payment-facts.ts";
 import type { PaymentFact } from "./payment-processor.ts";
 import { findFact, type Payment, paymentsOfInvoice } from "./payment-rows.ts";
 
@@ -108,6 +114,7 @@ async function applyManualFact(
   { by, now, precondition }: ManualFactContext,
 ): Promise<AppliedFact | undefined> {
   if ((await findFact(db, fact)) !== undefined) return undefined;
+  await freeLeasedCredits(db, fact);
   const applied = await db.write(async (tx) => {
     await precondition(tx);
     const outcomes = await applyFact(tx, fact, now);

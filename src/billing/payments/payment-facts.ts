@@ -5,9 +5,10 @@ import { emitEvent } from "../../activity/events.ts";
 import type { Log } from "../../base/log.ts";
 import { getWallet } from "../../ledger/ledger.ts";
 import { fitsBalanceLimit, postPayment, postReturn } from "../../ledger/payments/payments.ts";
+import { recallLeases } from "../../ledger/recall-leases.ts";
 import type { Db, Tx } from "../../store/db.ts";
 import { nanoOfCredits, usdOfCredits } from "../invoices/cents.ts";
-import { lockInvoice, setPaid, setRefunded } from "../invoices/invoices.ts";
+import { findInvoice, lockInvoice, setPaid, setRefunded } from "../invoices/invoices.ts";
 import { stopAfterReturn } from "../top-up/auto-top-up.ts";
 import { completeTopUp } from "../top-up/top-up-outcome.ts";
 import type { PaymentFact } from "./payment-processor.ts";
@@ -56,9 +57,17 @@ export async function ingestFacts(
 ): Promise<void> {
   for (const fact of facts) {
     if ((await findFact(db, fact)) !== undefined) continue;
+    await freeLeasedCredits(db, fact);
     const applied = await db.write((tx) => applyFact(tx, fact, now));
     for (const outcome of applied) logOutcome(log, outcome);
   }
+}
+
+/** What is reserved for the next calls must not be missing when a refund or a dispute takes credits. */
+export async function freeLeasedCredits(db: Db, { kind, invoiceId }: PaymentFact): Promise<void> {
+  if (kind !== "refunded" && kind !== "disputed") return;
+  const invoice = await findInvoice(db, invoiceId);
+  if (invoice !== undefined) await db.write((tx) => recallLeases(tx, invoice.accountId));
 }
 
 export function logOutcome(log: Log, { fact, state, reason }: AppliedFact): void {

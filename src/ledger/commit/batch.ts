@@ -3,6 +3,7 @@
 import { minNano } from "../../base/money/money.ts";
 import type { Tx } from "../../store/db.ts";
 import { collectCrossings, type ScheduleTopUps } from "../balance-thresholds.ts";
+import { releaseShare } from "../batch-holds.ts";
 import { crossedBudgetThresholds } from "../budget-rules.ts";
 import {
   type BatchCharges,
@@ -20,7 +21,6 @@ import {
   decideHold,
   decideRaise,
   decideSettle,
-  releaseShare,
   type HoldOutcome,
   type HoldRequest,
   type OpenHold,

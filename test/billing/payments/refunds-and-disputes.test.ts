@@ -1,11 +1,17 @@
 // Refunds, failed refunds and disputes: what they do to balance, invoice status, debts and balance events.
 
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { newId } from "../../../src/base/id.ts";
 import { DAY_MS } from "../../../src/base/time.ts";
 import { beginPayment } from "../../../src/billing/billing-deps.ts";
 import { findInvoice } from "../../../src/billing/invoices/invoices.ts";
 import { handleCheckoutWebhook } from "../../../src/billing/payments/checkouts.ts";
+import type { Ledger } from "../../../src/ledger/ledger.ts";
+import { createOwnHolds } from "../../../src/ledger/own-holds.ts";
 import { listDebtors } from "../../../src/ledger/payments/payments.ts";
+import type { UsageRecord } from "../../../src/usage/usage.ts";
+import { startLedger } from "../../ledger/fixtures.ts";
+import { eventually } from "../../support/eventually.ts";
 import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
 import { describeEachStore, type TestStore } from "../../support/stores/stores.ts";
 import { ledgerBalanceOf, NANO_PER_USD, readWallet } from "../fixtures.ts";
@@ -16,6 +22,18 @@ import {
   deliverWebhooks,
   type BillingHarness,
 } from "../harness.ts";
+
+/** After it, its process has a lease. */
+async function callForFree(
+  ledger: Ledger<UsageRecord>,
+  { accountId, now }: { readonly accountId: string; readonly now: number },
+): Promise<void> {
+  const call = { id: newId("req", now), accountId, keyId: `${accountId}.k`, now };
+  const held = await ledger.hold({ ...call, amount: NANO_PER_USD / 10n, expiresAt: now + DAY_MS });
+  expect(held.status).toBe("held");
+  await ledger.settle({ ...call, cost: 0n });
+  await ledger.idle();
+}
 
 describeEachStore((kind, open) => {
   describe(`refunds and disputes on ${kind}`, () => {
@@ -57,6 +75,27 @@ describeEachStore((kind, open) => {
       ]);
       expect(await ledgerBalanceOf(harness.db, "system:fee_revenue")).toBe(fees);
     });
+
+    if (kind === "postgres")
+      test("a refund and a dispute take the credits that a process has leased", async () => {
+        const name = "leasing";
+        const leases = { now: () => harness.clock.now, busyHolds: 1 };
+        const ownHolds = createOwnHolds<UsageRecord>();
+        const ledger = await startLedger(harness.db, name, harness.clock.now, { leases, ownHolds });
+        for (const takeBack of ["refund", "dispute"] as const) {
+          const { accountId, intent } = await newBuyer();
+          const before = await refundExpense();
+          await eventually(async () => {
+            await callForFree(ledger, { accountId, now: harness.clock.now });
+            return (await readWallet(harness.db, accountId)).held > 0n;
+          });
+          stripe[takeBack](intent, 1_050);
+          await deliver();
+          const taken = { paid: 0n, held: 0n, owed: 0n };
+          expect(await readWallet(harness.db, accountId)).toMatchObject(taken);
+          expect(await refundExpense()).toBe(before);
+        }
+      });
 
     test("a failed refund first repays what the operator lost, then the account", async () => {
       const { accountId, intent } = await newBuyer();

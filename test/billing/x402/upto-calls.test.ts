@@ -180,6 +180,21 @@ describe.each(STORE_KINDS)("upto on %s", (store) => {
     expect(keys).toHaveLength(1);
   });
 
+  test("many calls of one wallet at once leave no balance, and nothing reserved for more", async () => {
+    const { db } = gateway.server;
+    const lost = await ledgerBalanceOf(db, "system:refund_expense");
+    const responses = await Promise.all(
+      Array.from({ length: 24 }, () => uptoFetch(wallet)(...request("chat"))),
+    );
+    expect(responses.map(({ status }) => status)).toEqual(responses.map(() => 200));
+    const [key] = await db.all("select account_id from api_key where credential like ?", [
+      `%${wallet.address.toLowerCase()}%`,
+    ]);
+    const empty = { promo: 0n, paid: 0n, held: 0n, owed: 0n };
+    expect(await readWallet(db, String(key?.["account_id"]))).toEqual(empty);
+    expect(await ledgerBalanceOf(db, "system:refund_expense")).toBe(lost);
+  });
+
   test("a call that fails costs nothing, and its authorization is released", async () => {
     const body = { messages: [{ role: "user", content: "[[sim: status=400]] no" }] };
     const response = await uptoFetch(wallet)(...request("chat", body));

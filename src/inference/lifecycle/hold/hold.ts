@@ -362,7 +362,12 @@ function holdRequestOf(
     openCallsMax: isCounted ? lowerLimit(policy?.concurrentCalls, deps.openCallsMax) : undefined,
     restrictions,
     session: sessionRequestOf(input),
-    needsRow: input.idempotent !== undefined || statefulCall !== undefined || share > 0n,
+    needsRow:
+      input.idempotent !== undefined ||
+      statefulCall !== undefined ||
+      share > 0n ||
+      // The payment of a wallet is settled once its call has no hold.
+      input.ceiling !== undefined,
   };
 }
 
