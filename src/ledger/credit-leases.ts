@@ -38,7 +38,7 @@ const POLL_MS = 100;
 const IDLE_MS = 1_000;
 /** After a recall, an account gets no lease for so long: others need its credits. */
 const PAUSE_MS = 5_000;
-/** How long an account without leases is not searched again. */
+/** How long an account is not searched again. */
 const RECALL_PAUSE_MS = 100;
 /** A lease whose credits are short is not filled for each hold. */
 const FILL_PAUSE_MS = 50;
@@ -68,7 +68,7 @@ export interface CreditLeases {
     readAt: Moment,
   ) => void;
   readonly closeAll: () => void;
-  /** For a hold that was refused: whether leases of the account were closed, so that it may fit now. */
+  /** For a hold that was refused: closes the leases of the account, so that it may fit now. False if that was tried just before. */
   readonly recall: (accountId: string) => Promise<boolean>;
 }
 
@@ -349,7 +349,7 @@ function closeAll(book: LeaseBook): void {
   for (const lease of book.leases.values()) if (lease.state === "open") close(book, lease);
 }
 
-/** For a hold that was refused: whether leases of the account were closed, so that it may fit now. */
+/** True also if no lease was left: one may have been returned since the refusal. */
 function recallFor(book: LeaseBook, accountId: string): Promise<boolean> {
   const running = book.recalls.get(accountId);
   if (running !== undefined) return running;
@@ -364,7 +364,7 @@ function recallFor(book: LeaseBook, accountId: string): Promise<boolean> {
     .write((tx) => recallLeases(tx, accountId))
     // The refusal of the hold is the better answer than a failed recall.
     .then(
-      (recalled) => recalled > 0,
+      () => true,
       () => false,
     )
     .finally(() => book.recalls.delete(accountId));

@@ -13,19 +13,18 @@ const POLL_MS = 20;
 const PAGES = [4, 50] as const;
 const PAGE_MAX = 50;
 
-/** Returns the number of recalled leases. Locks the wallet: a lease that is being taken is recalled too, or sees the change. */
-export async function recallLeases(tx: Tx, accountId: string): Promise<number> {
-  if (tx.kind === "sqlite") return 0;
+/** Locks the wallet: a lease that is being taken is recalled too, or sees the change. */
+export async function recallLeases(tx: Tx, accountId: string): Promise<void> {
+  if (tx.kind === "sqlite") return;
   await tx.lockMany("wallet", "account_id", [accountId]);
   const rows = await tx.all(
     `update hold set lease = ${LEASE_STATE.recalled} where account_id = ?
      and lease in (${LEASE_STATE.open}, ${LEASE_STATE.recalled}) returning id`,
     [accountId],
   );
-  if (rows.length === 0) return 0;
+  if (rows.length === 0) return;
   const ids = rows.slice(0, PAGE_MAX).map((row) => text(row, "id"));
   tx.afterCommit((reader) => waitUntilClosed(reader, accountId, ids));
-  return rows.length;
 }
 
 async function waitUntilClosed(

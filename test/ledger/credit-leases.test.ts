@@ -415,6 +415,27 @@ describe.each(Object.entries(RESTRICTED))(
   },
 );
 
+test("a hold gets what its own process has leased, also if that is returned before the recall", async () => {
+  await openFunded(10_000n);
+  let writes = -Infinity;
+  const slow: Db = {
+    ...db,
+    write: async (work, durability) => {
+      writes += 1;
+      // The first one is the hold's, the second one the recall.
+      if (writes === 2) await eventually(async () => (await getWallet(db, account)).held === 0n);
+      return db.write(work, durability);
+    },
+  };
+  const ledger = await startProcess("one", { db: slow });
+  await takeLease(ledger, { keyId: `${account}.other` });
+  const large = callOf({ amount: 9_000n });
+  writes = 0;
+  expect(await ledger.hold(large)).toMatchObject({ status: "held", amount: 9_000n });
+  expect(writes).toBeGreaterThan(2);
+  await settle(ledger, large);
+});
+
 test("a raise keeps what it got before a recall that frees nothing", async () => {
   await openFunded(1_000_000n);
   const ledger = await startProcess("one", { leases: { now: () => now, busyHolds: Infinity } });
