@@ -1,5 +1,5 @@
 // Benchmarks a gateway on a Citus cluster, a coordinator and two workers, beside one on a PostgreSQL server of the same version:
-// JSON calls of one account and of many, with and without credit leases. All processes share the machine, and the data is in memory
+// JSON calls of one account and of many. All processes share the machine, and the data is in memory
 // if there is space. Run it with `POSTERN_TEST_POSTGRES_HOME=<PostgreSQL with Citus> node bin/bun.js bench/citus.ts`.
 
 import { cpus, loadavg } from "node:os";
@@ -25,7 +25,6 @@ const REQUEST = {
 
 interface Subject {
   readonly store: "PostgreSQL" | "Citus";
-  readonly leases: "on" | "off";
   readonly accounts: number;
   readonly server: ServerProcess;
   readonly keys: readonly string[];
@@ -58,9 +57,8 @@ const cluster = await startServerGroup("citus-cluster.mjs", []);
 const provider = serveConstantReplies(0);
 const subjects: Subject[] = [];
 // One after the other: the command that grants credit reads the environment of this process.
-for (const leases of ["off", "on"] as const)
-  for (const store of ["PostgreSQL", "Citus"] as const)
-    subjects.push(...(await startSubjects(store, leases)));
+for (const store of ["PostgreSQL", "Citus"] as const)
+  subjects.push(...(await startSubjects(store)));
 for (const subject of subjects) await load(subject, WARM_UP_SECONDS);
 for (let round = 0; round < ROUNDS; round++)
   for (const subject of subjects) subject.rounds.push(await measure(subject));
@@ -72,17 +70,13 @@ await cluster.stop();
 process.exit(0);
 
 /** One gateway, with the load of one account and with that of many. */
-async function startSubjects(
-  store: Subject["store"],
-  leases: Subject["leases"],
-): Promise<readonly Subject[]> {
+async function startSubjects(store: Subject["store"]): Promise<readonly Subject[]> {
   const databaseUrl = await (store === "Citus"
     ? distributedPostgres(cluster.firstLine)
     : postgres.createDatabase());
   const settings = {
     DATABASE_URL: databaseUrl,
     SIM_BASE_URL: provider.url,
-    POSTERN_CREDIT_LEASES: leases,
     POSTERN_LOG_LEVEL: "error",
     POSTERN_OPEN_CALLS_PER_KEY: "0",
   };
@@ -92,7 +86,6 @@ async function startSubjects(
   await postgres.analyze(databaseUrl);
   return [1, ACCOUNTS].map((accounts) => ({
     store,
-    leases,
     accounts,
     server,
     keys: keys.slice(0, accounts),
@@ -131,16 +124,16 @@ function printResults(): void {
       .map((each) => each.toFixed(1))
       .join(", ")}\n`,
   );
-  const names = ["accounts", "leases", "store", ...COLUMNS.map(([name]) => name)];
+  const names = ["accounts", "store", ...COLUMNS.map(([name]) => name)];
   console.log(`| ${names.join(" | ")} |\n|${names.map(() => "---").join("|")}|`);
-  for (const { accounts, leases, store, rounds } of subjects) {
+  for (const { accounts, store, rounds } of subjects) {
     const values = COLUMNS.map(([, digits, valueOf]) => median(rounds.map(valueOf), digits));
-    console.log(`| ${[accounts, leases, store, ...values].join(" | ")} |`);
+    console.log(`| ${[accounts, store, ...values].join(" | ")} |`);
   }
   console.log("\nCitus to PostgreSQL, medians of the ratios of the rounds:");
   for (const one of subjects)
     for (const other of subjects) {
-      const isPair = one.accounts === other.accounts && one.leases === other.leases;
+      const isPair = one.accounts === other.accounts;
       if (!isPair || one.store !== "Citus" || other.store !== "PostgreSQL") continue;
       const ratio = (valueOf: (round: Round) => number): string =>
         median(
@@ -152,7 +145,7 @@ function printResults(): void {
         );
       const cpu = (round: Round): number => round.gatewayMicros + round.postgresMicros;
       console.log(
-        `${one.accounts} accounts, leases ${one.leases}: calls/s ${ratio((round) => round.load.perSecond)}, CPU of gateway and PostgreSQL ${ratio(cpu)}, first token ${ratio((round) => round.firstTokenMs)}`,
+        `${one.accounts} accounts: calls/s ${ratio((round) => round.load.perSecond)}, CPU of gateway and PostgreSQL ${ratio(cpu)}, first token ${ratio((round) => round.firstTokenMs)}`,
       );
     }
 }

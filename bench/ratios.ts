@@ -2,7 +2,7 @@
 // JSON call and of a relayed chunk, and what each adds to the latency. The measured process has a core of its own; the
 // provider, a socket server with constant replies, and the load generator have the others. Run it with
 // `node bin/bun.js bench/ratios.ts`. `--before <tree>` also measures the gateway of another source tree, such as a worktree of an
-// earlier commit, in the same rounds. `--postgres` also measures it on PostgreSQL, with and without credit leases; the CPU time is then
+// earlier commit, in the same rounds. `--postgres` also measures it on PostgreSQL; the CPU time is then
 // that of both, and the database may use all cores. `--peer name,url,pid,model` adds a proxy that is running already, with
 // `--provider-port` as its provider.
 
@@ -97,11 +97,9 @@ const addGateway = async (
 for (const tree of args.before) await addGateway(`, ${path.basename(tree)}`, tree);
 await addGateway("", process.cwd());
 if (postgres !== undefined)
-  for (const leases of ["off", "on"])
-    await addGateway(`, PostgreSQL, leases ${leases}`, process.cwd(), {
-      DATABASE_URL: await postgres.createDatabase(),
-      POSTERN_CREDIT_LEASES: leases,
-    });
+  await addGateway(", PostgreSQL", process.cwd(), {
+    DATABASE_URL: await postgres.createDatabase(),
+  });
 const nginx = await startNginx(provider.url, folder);
 const bareProxy = await startBareProxy(provider.url);
 const servers = [nginx, bareProxy, ...gateways.map(({ server }) => server)].filter(

@@ -1,8 +1,8 @@
-// Benchmarks `postern serve --workers` on one PostgreSQL, with and without credit leases: JSON calls per second, the CPU time of a
-// call in the gateway, in PostgreSQL and in the simulated provider, the first token of streams one after the other, and, in a round
-// of its own, the statements of a commit. All processes share the machine: the provider does the same for each call, so its CPU time
-// tells what more processes than cores cost. Run it with `node bin/bun.js bench/workers.ts [workers …]`; `4x256` is 4 workers under the
-// load of 256 connections instead of 64.
+// Benchmarks `postern serve --workers` on one PostgreSQL: JSON calls per second, the CPU time of a call in the gateway, in
+// PostgreSQL and in the simulated provider, the first token of streams one after the other, and, in a round of its own, the
+// statements of a commit. All processes share the machine: the provider does the same for each call, so its CPU time tells what
+// more processes than cores cost. Run it with `node bin/bun.js bench/workers.ts [workers …]`; `4x256` is 4 workers under the load
+// of 256 connections instead of 64.
 
 import { readFileSync } from "node:fs";
 import { cpus } from "node:os";
@@ -40,8 +40,7 @@ await trackStatements("none");
 const simulator = await startServer(["simulate", "--port"], {});
 const rows: Row[] = [];
 const gateways: Gateway[] = [];
-for (const subject of SUBJECTS)
-  for (const leases of ["off", "on"] as const) gateways.push(await startGateway(subject, leases));
+for (const subject of SUBJECTS) gateways.push(await startGateway(subject));
 for (const gateway of gateways) await warmUp(gateway);
 for (let round = 0; round < ROUNDS; round++)
   for (const gateway of gateways) rows.push(await measure(gateway));
@@ -52,9 +51,9 @@ const statements = new Map<Gateway, string>();
 for (const gateway of gateways)
   statements.set(gateway, (await countStatements(gateway)).toFixed(1));
 console.log(
-  "\n| workers | connections | leases | calls/s | p50 ms | p99 ms | gateway µs/call | PostgreSQL µs/call | provider µs/call | calls per commit | statements per commit | first token ms | failures |",
+  "\n| workers | connections | calls/s | p50 ms | p99 ms | gateway µs/call | PostgreSQL µs/call | provider µs/call | calls per commit | statements per commit | first token ms | failures |",
 );
-console.log("|---|---|---|---|---|---|---|---|---|---|---|---|---|");
+console.log("|---|---|---|---|---|---|---|---|---|---|---|---|");
 for (const gateway of gateways)
   printRow(
     gateway,
@@ -68,27 +67,25 @@ process.exit(0);
 interface Gateway {
   readonly workers: number;
   readonly connections: number;
-  readonly leases: "on" | "off";
   readonly server: ServerProcess;
   readonly databaseUrl: string;
   readonly key: string;
   readonly tree: () => number;
 }
 
-async function startGateway(subject: string, leases: Gateway["leases"]): Promise<Gateway> {
+async function startGateway(subject: string): Promise<Gateway> {
   const [workers = 1, connections = CONNECTIONS] = subject.split("x").map(Number);
   const databaseUrl = await postgres.createDatabase();
   const settings = {
     DATABASE_URL: databaseUrl,
     SIM_BASE_URL: simulator.url,
-    POSTERN_CREDIT_LEASES: leases,
     POSTERN_LOG_LEVEL: "warn",
   };
   const server = await startServer(["serve", "--workers", String(workers)], settings);
   await eventuallyRuns(server.pid, workers);
   const key = await fundedKey(server.url, settings);
   const tree = (): number => cpuOfTree(server.pid);
-  return { workers, connections, leases, server, databaseUrl, key, tree };
+  return { workers, connections, server, databaseUrl, key, tree };
 }
 
 async function eventuallyRuns(pid: number, workers: number): Promise<void> {
@@ -178,7 +175,6 @@ function printRow(gateway: Gateway, measured: readonly Row[]): void {
   const columns = [
     String(gateway.workers),
     String(gateway.connections),
-    gateway.leases,
     median((row) => row.load.perSecond, 0),
     median((row) => row.load.p50Ms, 1),
     median((row) => row.load.p99Ms, 1),

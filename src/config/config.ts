@@ -80,7 +80,6 @@ export interface Config extends processes.ProcessConfig, ModelConfig, AgentPayme
     /** Absent for the default. */
     readonly poolSize?: number;
     readonly commit: Durability;
-    readonly hasCreditLeases: boolean;
     readonly dataDir: string;
   };
   readonly secret?: Secret;
@@ -193,11 +192,6 @@ const SETTING_TABLE = settings({
     z.enum(["disk", "os_cache"], { error: "must be disk or os_cache" }).default("disk"),
     "disk",
     "`disk`: charges are synced before a reply ends. `os_cache`: they are not, so that the last ones can be lost with the machine, at your cost.",
-  ],
-  POSTERN_CREDIT_LEASES: [
-    z.enum(["on", "off"], { error: "must be on or off" }).default("off"),
-    "off",
-    "PostgreSQL only, experimental. `on`: a process reserves credits for the next calls of a busy key, at most 1 USD, so that these calls do not wait for the database. `off`: each call waits for its own hold.",
   ],
   ...SECRET_SETTINGS,
   POSTERN_KEY_PREFIX: [
@@ -373,7 +367,6 @@ function buildConfig(
     store: {
       dataDir: env.POSTERN_DATA_DIR,
       commit: env.POSTERN_COMMIT,
-      hasCreditLeases: env.POSTERN_CREDIT_LEASES === "on",
       ...(env.POSTERN_DATABASE_POOL_SIZE === undefined
         ? {}
         : { poolSize: env.POSTERN_DATABASE_POOL_SIZE }),

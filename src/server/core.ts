@@ -27,7 +27,6 @@ import {
   createLedger,
   endEpoch,
   type Ledger,
-  type LedgerDeps,
   type SettlementDeferral,
   startEpoch,
   STORE_WAIT_MS,
@@ -136,7 +135,7 @@ async function openCoreOn(store: Db, config: Config, options: CoreOptions): Prom
     holdBuffer,
     ownHolds,
     commit: config.store.commit,
-    leases: holdBuffer === undefined ? leasesFor(config, now) : undefined,
+    leases: holdBuffer === undefined ? { now } : undefined,
     process: config.processName,
     epoch,
     writeRecords: (tx, records, charges) =>
@@ -170,11 +169,6 @@ async function openCoreOn(store: Db, config: Config, options: CoreOptions): Prom
     bodyQuota: createBodyQuota(),
     connectionGuard: createConnectionGuard(config, log),
   };
-}
-
-/** Without leases of its own, a process still recalls those of others before it refuses a hold. */
-function leasesFor({ store }: Config, now: () => number): LedgerDeps<SettledCall>["leases"] {
-  return store.hasCreditLeases ? { now } : { now, busyHolds: Infinity };
 }
 
 function createCatalog(config: Config, now: number, day: string | undefined): LiveCatalog {

@@ -23,7 +23,7 @@ test("postgres: kills of gateways with credit leases lose no charge and leave no
     seed: TEST_SEED,
     faults: IS_FULL ? 3 : 1,
     only: "kill a gateway",
-    hasLeases: true,
+    hasBusyKey: true,
   });
   expect(failures).toEqual([]);
 });

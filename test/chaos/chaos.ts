@@ -43,8 +43,8 @@ export interface ChaosOptions {
   readonly faults: number;
   /** Only faults with this word in their name. */
   readonly only?: string;
-  /** Whether gateways on PostgreSQL decide holds on credit leases. */
-  readonly hasLeases?: boolean;
+  /** Whether all calls are of one key: on PostgreSQL, gateways then decide more holds on credit leases. */
+  readonly hasBusyKey?: boolean;
   readonly onFault?: (name: string) => void;
   /** Called once the ledger was verified after a fault. */
   readonly onVerified?: (ledger: InspectedLedger) => void;
@@ -79,12 +79,12 @@ export async function runChaos({
   seed,
   faults,
   only = "",
-  hasLeases = false,
+  hasBusyKey = false,
   onFault,
   onVerified,
 }: ChaosOptions): Promise<ChaosResult> {
   const random = randomFor(seed, -1);
-  const target = await TARGETS[store](random, hasLeases);
+  const target = await TARGETS[store](random, hasBusyKey);
   const names = Object.keys(target.faults).filter((name) => name.includes(only));
   let leases = 0;
   const run: ChaosRun = {

@@ -1,7 +1,7 @@
 // `npm run chaos -- [faults] [seed]`: faults of gateways, stores, providers and clients, on both stores. It prints its seed,
 // which repeats them. `--store postgres` runs on one store, `--only kill` has only faults with the word in their name, and
-// `--leases` has gateways on PostgreSQL decide holds on credit leases. `--store citus` needs a PostgreSQL with Citus in the folder
-// POSTERN_TEST_POSTGRES_HOME.
+// `--busy-key` has one key for all calls, so that gateways on PostgreSQL decide more holds on credit leases. `--store citus`
+// needs a PostgreSQL with Citus in the folder POSTERN_TEST_POSTGRES_HOME.
 
 import { parseArgs } from "node:util";
 import { DEFAULT_STORES, runChaos, STORES } from "./chaos.ts";
@@ -11,7 +11,7 @@ const { values, positionals } = parseArgs({
   options: {
     store: { type: "string" },
     only: { type: "string", default: "" },
-    leases: { type: "boolean", default: false },
+    "busy-key": { type: "boolean", default: false },
   },
 });
 const faults = Number(positionals[0] ?? 60);
@@ -30,7 +30,7 @@ for (const store of stores) {
     seed,
     faults,
     only: values.only,
-    hasLeases: values.leases,
+    hasBusyKey: values["busy-key"],
     onFault: (name) =>
       console.log(`${((performance.now() - started) / 1_000).toFixed(1)} s  ${store}: ${name}`),
     onVerified: ({ problems, openLeases }) => {
@@ -41,7 +41,7 @@ for (const store of stores) {
   });
   const { calls, completed, leases } = result;
   console.log(`${store}: ${calls} calls, ${completed} of them served completely`);
-  if (values.leases) console.log(`${store}: ${leases} credit leases were open after faults`);
+  if (leases > 0) console.log(`${store}: ${leases} credit leases were open after faults`);
   for (const failure of result.failures) console.log(failure);
   failed += result.failures.length;
 }

@@ -36,7 +36,7 @@ const END_SESSIONS =
 
 export async function startPostgresTarget(
   random: Random,
-  hasLeases: boolean,
+  hasBusyKey: boolean,
 ): Promise<ChaosTarget> {
   const postgres = await startOwnPostgres();
   const databaseUrl = postgres.url;
@@ -48,7 +48,7 @@ export async function startPostgresTarget(
   const shared = {
     POSTERN_SECRET: SECRET,
     // Leases count calls towards the rate limit in advance.
-    ...(hasLeases && { POSTERN_CREDIT_LEASES: "on", POSTERN_REQUESTS_PER_MINUTE: "30000" }),
+    ...(hasBusyKey && { POSTERN_REQUESTS_PER_MINUTE: "30000" }),
   };
   const gateway = await startGateway({
     databaseUrl: proxy.url,
@@ -64,8 +64,7 @@ export async function startPostgresTarget(
   const processes = [await startGatewayProcess(settings), await startGatewayProcess(settings)];
   return {
     urls: [...processes.map(({ url }) => url), gateway.url],
-    // Only a busy key gets leases.
-    keys: await createAccounts(gateway.url, db, hasLeases ? 1 : ACCOUNTS),
+    keys: await createAccounts(gateway.url, db, hasBusyKey ? 1 : ACCOUNTS),
     simulatorUrl: gateway.simulatorUrl,
     faults: createFaults({ random, databaseUrl, postgres, proxy, processes, clock }),
     openStore: () => openPostgres(databaseUrl),

@@ -50,7 +50,6 @@ beforeAll(async () => {
     startGatewayProcessOnFreePort({
       POSTERN_SECRET: "the secret of two gateways with credit leases",
       POSTERN_PROCESS_NAME: name,
-      POSTERN_CREDIT_LEASES: "on",
       DATABASE_URL: store.location.address,
       SIM_BASE_URL: gate.url,
       SIM_API_KEY: "upstream-test-key",
@@ -166,6 +165,23 @@ test.each<[string, string, Restrict]>([
   expect(new Set(await Promise.all(late))).toEqual(new Set([code]));
   const { status } = await response;
   expect(status).toBe(200);
+  await expectSettledLedger(store.db);
+});
+
+test("a process that was suspended during the revocation starts no call on its lease", async () => {
+  const key = await createBusyKey();
+  const { response } = await openCallOnLease(key);
+  calling.suspend();
+  // They arrive before the process can learn of the revocation.
+  const late = Array.from({ length: LATE_CALLS }, () => postFrom(calling, key));
+  await requestOf("DELETE /v1/keys/{id}")(key, store.db);
+  calling.resume();
+  const codes = await Promise.all(
+    late.map(async (refused) => errorOf(await (await refused).json())["code"]),
+  );
+  expect(new Set(codes)).toEqual(new Set(["invalid_api_key"]));
+  gate.open();
+  expect((await response).status).toBe(200);
   await expectSettledLedger(store.db);
 });
 

@@ -6,7 +6,8 @@ import { integer, type Reader } from "../../store/db.ts";
 export const QUEUE_COUNT_MAX = 10_000;
 
 const QUEUES = [
-  ["Open calls with a stored hold", "from hold where process <> ''"],
+  ["Open calls with a stored hold", "from hold where process <> '' and lease is null"],
+  ["Credit leases", "from hold where lease is not null"],
   ["Batches to finish", "from batch where ended_at is null"],
   ["Usage batches to roll up", "from usage_pending"],
   ["Webhook deliveries to send", "from webhook_delivery where status = 'pending'"],

@@ -116,21 +116,12 @@ describe("a refusal", () => {
     });
 });
 
-const GATEWAYS = [
-  ...STORE_KINDS.map((store) => ({ store, leases: "off" })),
-  { store: "postgres", leases: "on" },
-] as const;
-
-for (const { store, leases } of GATEWAYS)
-  describe(`held credits on ${store} with credit leases ${leases}`, () => {
+for (const store of STORE_KINDS)
+  describe(`held credits on ${store}`, () => {
     let gateway: Gateway;
     let patient: Gateway;
     beforeAll(async () => {
-      const env = {
-        ...withModels([MODEL]),
-        POSTERN_REQUESTS_PER_MINUTE: "0",
-        POSTERN_CREDIT_LEASES: leases,
-      };
+      const env = { ...withModels([MODEL]), POSTERN_REQUESTS_PER_MINUTE: "0" };
       gateway = await startGateway({ store, env });
       patient = await startGateway({ store, env, creditWaitMs: 600_000 });
     });

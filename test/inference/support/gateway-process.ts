@@ -9,6 +9,8 @@ import { TEST_POOL_SIZE } from "../../support/stores/stores.ts";
 export interface GatewayProcess {
   readonly url: string;
   readonly kill: () => Promise<void>;
+  readonly suspend: () => void;
+  readonly resume: () => void;
   readonly stop: () => Promise<number | null>;
 }
 
@@ -50,6 +52,8 @@ export async function startGatewayProcess(
   return {
     url: `http://127.0.0.1:${port}`,
     kill: async () => void (await end("SIGKILL")),
+    suspend: () => void child.kill("SIGSTOP"),
+    resume: () => void child.kill("SIGCONT"),
     stop: () => end("SIGTERM"),
   };
 }

@@ -146,7 +146,7 @@ function reaches(from: string, to: string): boolean {
 const SETTING_SECTIONS: readonly (readonly [title: string, names: RegExp])[] = [
   [
     "Address and store",
-    /^POSTERN_(PORT|HOST|BASE_URL|DOCS_URL|DATA_DIR|COMMIT|CREDIT_LEASES|TRUSTED_PROXIES)$|^DATABASE_URL$/,
+    /^POSTERN_(PORT|HOST|BASE_URL|DOCS_URL|DATA_DIR|COMMIT|TRUSTED_PROXIES)$|^DATABASE_URL$/,
   ],
   ["Secret and names", /^POSTERN_(SECRET|SECRET_PREVIOUS|KEY_PREFIX|VENDOR|SECURITY_CONTACT)$/],
   ["Sign-in", /^OIDC_|^POSTERN_IDENTITY_|^POSTERN_CLIENT_DOCUMENTS$/],
