@@ -63,11 +63,9 @@ const BalanceRecord = z
   .object({
     credits: z.int().meta({ description: "One credit is $0.000001." }),
     usd: z.number(),
-    held_credits: z
-      .int()
-      .meta({
-        description: "Held by running calls, and reserved for the next calls of a busy key.",
-      }),
+    held_credits: z.int().meta({
+      description: "Held by running calls, and reserved for the next calls of a busy key.",
+    }),
   })
   .meta({ id: "Balance" });
 
