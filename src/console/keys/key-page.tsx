@@ -107,7 +107,7 @@ function KeyFacts(props: KeyPageProps): Child {
   return (
     <Details
       items={[
-        ["State", <KeyState apiKey={key} now={now} />],
+        ["Status", <KeyState apiKey={key} now={now} />],
         ["Key", <code>{secretHint(key)}</code>],
         ["Id", <CopyText text={key.id} />],
         ...ancestorItems(props),
@@ -177,7 +177,7 @@ function DerivedKeys({ workspace, apiKey, below, now }: KeyPageProps): Child {
         columns={[
           { name: "Name" },
           { name: "Derived from" },
-          { name: "State" },
+          { name: "Status" },
           { name: "Spend and limit" },
           { name: "Last used" },
         ]}

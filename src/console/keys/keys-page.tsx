@@ -135,7 +135,7 @@ function KeyTable({ workspace, keyLists, creators, now }: KeysPageProps): Child 
       isStacked
       columns={[
         { name: "Name" },
-        { name: "State" },
+        { name: "Status" },
         { name: "Spend and limit", isWide: true },
         { name: "Models" },
         { name: "Created by" },

@@ -166,10 +166,10 @@ export function providerKeyPage(props: ProviderKeyPageProps): PageLayout {
     crumbs: [{ href: list, label: "Provider keys" }],
     main: (
       <>
-        <Card id="state" title="State">
+        <Card id="state" title="Key">
           <Details
             items={[
-              ["State", <ProviderKeyState providerKey={key} live={live} />],
+              ["Status", <ProviderKeyState providerKey={key} live={live} />],
               ["Provider", key.provider],
               ["Key", <code>…{key.last4}</code>],
               ["Id", <CopyText text={key.id} />],

@@ -98,7 +98,7 @@ function LiveKeyTable({ workspace, live, apiKeys }: ProviderKeysPageProps): Chil
       columns={[
         { name: "Name" },
         { name: "Provider" },
-        { name: "State" },
+        { name: "Status" },
         { name: "Used by", isExtra: true },
         { name: "Last used", isExtra: true },
         { name: "Added", isExtra: true },

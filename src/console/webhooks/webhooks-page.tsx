@@ -111,7 +111,7 @@ function WebhookTable({ user, workspace, webhooks }: WebhooksPageProps): Child {
       isStacked
       columns={[
         { name: "URL" },
-        { name: "State" },
+        { name: "Status" },
         { name: "Latest delivery" },
         { name: "Events" },
         { name: "Actions", isNumber: true },

@@ -178,7 +178,7 @@ function KeyTable({ details: { keys, hasMoreKeys } }: { readonly details: Accoun
           { name: "Key" },
           { name: "Name" },
           { name: "Prefix and suffix" },
-          { name: "State" },
+          { name: "Status" },
           { name: "Last used", isDate: true },
           { name: "Spent", isNumber: true },
         ]}

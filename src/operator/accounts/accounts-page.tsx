@@ -44,7 +44,7 @@ export function accountsPage(
               isStacked
               columns={[
                 { name: "Account" },
-                { name: "State" },
+                { name: "Status" },
                 { name: "Paid", isNumber: true },
                 { name: "Promotional", isNumber: true },
                 { name: "Held", isNumber: true },
@@ -120,7 +120,7 @@ function SearchForm({ search, state }: Pick<AccountsPageProps, "search" | "state
       </div>
       <FilterSelect
         name="state"
-        label="State"
+        label="Status"
         allLabel="any"
         options={ACCOUNT_STATES}
         selected={state}

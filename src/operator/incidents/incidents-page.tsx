@@ -120,7 +120,7 @@ function UpdateForm({ operator, incidents, values }: UpdateFormProps): Child {
         />
         <SelectField
           name="state"
-          label="State"
+          label="Status"
           value={values["state"]}
           options={INCIDENT_STATES.map((state) => [state, state])}
         />
@@ -147,7 +147,7 @@ function IncidentTable({ incidents }: { readonly incidents: readonly Incident[] 
       columns={[
         { name: "Incident" },
         { name: "Impact" },
-        { name: "State" },
+        { name: "Status" },
         { name: "Updates", isNumber: true },
         { name: "Last update", isDate: true },
       ]}

@@ -91,7 +91,9 @@ export function paymentsPage(operator: Operator, props: PaymentsPageProps): Page
             options={PAYMENT_FILTERS}
             selected={state}
           />
-          <button type="submit">Filter</button>
+          <button type="submit" class="secondary">
+            Apply
+          </button>
         </form>
         {invoices.data.length === 0 ? (
           <p class="notice">No invoices found.</p>

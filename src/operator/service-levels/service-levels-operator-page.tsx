@@ -122,7 +122,7 @@ function LevelTable({
       columns={[
         { name: "Level" },
         { name: "Credit", isWide: true },
-        { name: "State", isWide: true },
+        { name: "Status", isWide: true },
         { name: "Credits given", isNumber: true },
         { name: "Amount", isNumber: true },
         { name: "Change" },

@@ -114,7 +114,7 @@ function JobTable({ jobRuns }: Pick<SystemState, "jobRuns">): Child {
       label="Jobs"
       columns={[
         { name: "Job" },
-        { name: "State" },
+        { name: "Status" },
         { name: "Last run", isDate: true },
         { name: "Duration", isNumber: true, isExtra: true },
         { name: "Interval", isNumber: true, isExtra: true },
