@@ -15,6 +15,7 @@ import { type Secret, secret } from "../base/crypto/secret.ts";
 import { Fault } from "../base/fault.ts";
 import { DAY_MS, MINUTE_MS } from "../base/time.ts";
 import {
+  type AccountKey,
   type Db,
   integer,
   integerOrNull,
@@ -39,7 +40,7 @@ interface IdempotentRequest {
   readonly body: string;
   readonly now: number;
   /** The hold whose existence shows that the request is running; absent if the request ends with its transaction. */
-  readonly holdId?: string | undefined;
+  readonly hold?: AccountKey | undefined;
   /** The response has a secret, so it is repeated for minutes only. */
   readonly revealsSecret?: boolean;
   /** How long the response is kept, and how old it may be. At most a day, the default. */
@@ -92,24 +93,11 @@ export function createIdempotency(master: MasterSecret, owner?: RunningProcess):
         "delete from idempotent_answer where id = ? and (expires_at <= ? or (state = 'done' and created_at <= ?))",
         [id, request.now, request.now - maxAgeMs],
       );
-      // PostgreSQL waits here while another transaction holds the same key, and then sees its response.
-      const inserted = await tx.run(
-        `insert into idempotent_answer (id, fingerprint, state, hold_id, process, epoch, created_at, expires_at)
-         values (?, ?, 'running', ?, ?, ?, ?, ?) on conflict (id) do nothing`,
-        [
-          id,
-          bodyFingerprintOf(request),
-          request.holdId ?? null,
-          owner?.name ?? null,
-          owner?.epoch ?? null,
-          request.now,
-          request.now + RETENTION_MS,
-        ],
-      );
-      if (inserted === 1) return undefined;
+      const fingerprint = bodyFingerprintOf(request);
+      if (await insertRunning(tx, { id, fingerprint }, { request, owner })) return undefined;
       const row = await tx.get("select * from idempotent_answer where id = ?", [id]);
       if (row === undefined) throw stillRunningFault();
-      if (text(row, "fingerprint") !== bodyFingerprintOf(request)) throw keyReusedFault();
+      if (text(row, "fingerprint") !== fingerprint) throw keyReusedFault();
       if (text(row, "state") !== "done") {
         if (!(await takeOverAbandoned(tx, row, { request, owner }))) throw stillRunningFault();
         return undefined;
@@ -134,7 +122,7 @@ export function createIdempotency(master: MasterSecret, owner?: RunningProcess):
           encrypt(encryptionKeyOf(request), id, response.body),
           request.maxAgeMs ?? RETENTION_MS,
           id,
-          request.holdId ?? "",
+          request.hold?.[1] ?? "",
         ],
       );
       return updated === 1;
@@ -142,7 +130,7 @@ export function createIdempotency(master: MasterSecret, owner?: RunningProcess):
     release: async (tx, request) => {
       await tx.run(`delete from idempotent_answer where ${IS_OWN_RECORD} and state = 'running'`, [
         idOf(request),
-        request.holdId ?? "",
+        request.hold?.[1] ?? "",
       ]);
     },
   };
@@ -206,6 +194,29 @@ interface KeyClaim {
   readonly owner: RunningProcess | undefined;
 }
 
+/** Returns false if the key has a record. PostgreSQL waits while another transaction holds the same key, which is then seen. */
+async function insertRunning(
+  tx: Tx,
+  { id, fingerprint }: { readonly id: string; readonly fingerprint: string },
+  { request: { hold, now }, owner }: KeyClaim,
+): Promise<boolean> {
+  const inserted = await tx.run(
+    `insert into idempotent_answer (id, fingerprint, state, hold_id, account_id, process, epoch, created_at, expires_at)
+     values (?, ?, 'running', ?, ?, ?, ?, ?, ?) on conflict (id) do nothing`,
+    [
+      id,
+      fingerprint,
+      hold?.[1] ?? null,
+      hold?.[0] ?? null,
+      owner?.name ?? null,
+      owner?.epoch ?? null,
+      now,
+      now + RETENTION_MS,
+    ],
+  );
+  return inserted === 1;
+}
+
 /** Takes over the record of a call that died with its process; of concurrent requests, one succeeds. */
 async function takeOverAbandoned(tx: Tx, row: Row, { request, owner }: KeyClaim): Promise<boolean> {
   const grace = { now: request.now, graceMs: CALL_START_GRACE_MS };
@@ -214,7 +225,7 @@ async function takeOverAbandoned(tx: Tx, row: Row, { request, owner }: KeyClaim)
     `update idempotent_answer set hold_id = ?, process = ?, epoch = ?, created_at = ?, expires_at = ?
      where id = ? and hold_id = ? and state = 'running'`,
     [
-      request.holdId ?? null,
+      request.hold?.[1] ?? null,
       owner?.name ?? null,
       owner?.epoch ?? null,
       request.now,
@@ -235,10 +246,10 @@ async function findAbandoned(
   rows: readonly Row[],
   { now, graceMs }: { readonly now: number; readonly graceMs: number },
 ): Promise<readonly Row[]> {
-  const holdIds = [...valuesOf(rows, "hold_id")];
+  const holds = holdsOf(rows);
   const [held, swept, processes] = await Promise.all([
-    tx.readMany("hold", "id", holdIds, "id").then((found) => valuesOf(found, "id")),
-    tx.readMany("swept_hold", "id", holdIds, "id").then((found) => valuesOf(found, "id")),
+    tx.readMany("hold", "account_id, id", holds, "id").then((found) => valuesOf(found, "id")),
+    tx.readMany("swept_hold", "account_id, id", holds, "id").then((found) => valuesOf(found, "id")),
     tx.readMany("process", "name", [...valuesOf(rows, "process")], "name, epoch"),
   ]);
   const epochs = new Map(processes.map((row) => [text(row, "name"), integer(row, "epoch")]));
@@ -249,6 +260,13 @@ async function findAbandoned(
     const epoch = epochs.get(textOrNull(row, "process") ?? "");
     const hasRestarted = epoch !== undefined && epoch > (integerOrNull(row, "epoch") ?? epoch);
     return (isOld || hasRestarted) && !held.has(holdId);
+  });
+}
+
+function holdsOf(rows: readonly Row[]): readonly AccountKey[] {
+  return rows.flatMap((row) => {
+    const [accountId, id] = [textOrNull(row, "account_id"), textOrNull(row, "hold_id")];
+    return accountId === null || id === null ? [] : [[accountId, id] as const];
   });
 }
 
@@ -271,7 +289,8 @@ export async function releaseAbandonedKeys(
   });
 }
 
-const SELECT_RUNNING = "select id, hold_id, process, epoch, created_at from idempotent_answer";
+const SELECT_RUNNING =
+  "select id, hold_id, account_id, process, epoch, created_at from idempotent_answer";
 
 async function deleteRunning(tx: Tx, rows: readonly Row[]): Promise<void> {
   for (const row of rows)
@@ -298,8 +317,7 @@ async function releaseKeysOf(tx: Tx, processes: readonly RunningProcess[]): Prom
       `${SELECT_RUNNING} where state = 'running' and process = ? and epoch <= ?`,
       [name, epoch],
     );
-    const holdIds = [...valuesOf(rows, "hold_id")];
-    const held = valuesOf(await tx.readMany("hold", "id", holdIds, "id"), "id");
+    const held = valuesOf(await tx.readMany("hold", "account_id, id", holdsOf(rows), "id"), "id");
     await deleteRunning(
       tx,
       rows.filter((row) => !held.has(textOrNull(row, "hold_id") ?? "")),

@@ -2,10 +2,10 @@
 
 import { Fault } from "../base/fault.ts";
 import { settleItems } from "../batches/item-rows.ts";
-import type { IdempotentCall } from "../http/request/idempotent-call.ts";
 import type { Idempotency } from "../idempotency/idempotency.ts";
 import type { SettledCall, StoredReply } from "../inference/lifecycle/call.ts";
 import { withoutUncoveredReply } from "../inference/lifecycle/uncovered-call.ts";
+import type { IdempotentModelCall } from "../inference/lifecycle/with-idempotency.ts";
 import type { BatchCharges } from "../ledger/call-charges.ts";
 import type { PromptLog } from "../prompt-log/prompt-log.ts";
 import { queueForSinks } from "../sinks/sinks.ts";
@@ -79,7 +79,7 @@ export async function writeCallRecords(
   );
   for (const { usage, idempotent } of records) {
     if (idempotent === undefined) continue;
-    const call = { ...idempotent.call, holdId: usage.id };
+    const call = { ...idempotent.call, hold: [usage.accountId, usage.id] as const };
     if (idempotent.reply === undefined) await idempotency.release(tx, call);
     else await storeReply(tx, idempotency, call, idempotent.reply);
   }
@@ -89,9 +89,9 @@ export async function writeCallRecords(
 export async function storeReply(
   tx: Tx,
   { finish }: Idempotency,
-  call: IdempotentCall & { readonly holdId: string },
+  call: IdempotentModelCall,
   reply: StoredReply,
 ): Promise<void> {
   if (!(await finish(tx, call, reply)))
-    throw new Fault("overloaded", `the idempotency key of ${call.holdId} was taken over`);
+    throw new Fault("overloaded", `the idempotency key of ${call.hold[1]} was taken over`);
 }

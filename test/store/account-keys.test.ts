@@ -29,6 +29,8 @@ const OTHER_KEYS: Readonly<Record<string, string>> = {
   authorization_code: "looked up by the hash of its code, before the account is known",
   device_login: "looked up by the hashes of its codes, before the account is known",
   email: "a queue of the worker for all accounts, in the order of due times",
+  idempotent_answer:
+    "its key is a hash over the caller and the key; only model calls have an account",
   operator_request: "looked up by its id, by operators, for all accounts",
 };
 
@@ -42,7 +44,6 @@ const GLOBAL_TABLES: Readonly<Record<string, string>> = {
   charge_hour: "sums over all accounts",
   checkout: "belongs to an invoice",
   email_opt_out: "of a person",
-  idempotent_answer: "its key is a hash over account, key and request",
   invoice_series: "numbers of all invoices",
   incident_update: "what operators wrote on the status page",
   mcp_session: "of the key of the account that the session created",

@@ -5,8 +5,8 @@ import { createSseParser, readSse, type SseEvent } from "@postern/wires";
 import { Fault } from "../../base/fault.ts";
 import { isObject, type JsonObject, parseObject } from "../../base/json.ts";
 import type { Log } from "../../base/log.ts";
-import type { IdempotentCall } from "../../http/request/idempotent-call.ts";
 import type { CallInput, StoredReply } from "../../inference/lifecycle/call.ts";
+import { type IdempotentModelCall, withHold } from "../../inference/lifecycle/with-idempotency.ts";
 import { type Db, isUnavailable, type Tx } from "../../store/db.ts";
 import { PROCESS_DIED_ERROR } from "../response-record.ts";
 import { stopBackground } from "../storage/end-response.ts";
@@ -45,7 +45,7 @@ export interface BackgroundDeps {
   /** Stores the response for its `Idempotency-Key`, in the transaction that writes the record. Throws if a repetition took the key over. */
   readonly storeIdempotentReply: (
     tx: Tx,
-    call: IdempotentCall & { readonly holdId: string },
+    call: IdempotentModelCall,
     reply: StoredReply,
   ) => Promise<void>;
 }
@@ -174,8 +174,9 @@ export function jsonResponse(body: string): Response {
 async function insertInProgress(
   { db, storeIdempotentReply }: BackgroundDeps,
   storedCall: StoredCall,
-  { idempotent, requestId }: CallInput,
+  input: CallInput,
 ): Promise<string> {
+  const { idempotent } = input;
   const initialResponse = initialResponseOf(storedCall);
   const isStream = storedCall.request.json["stream"] === true;
   // A repetition of a streamed call gets its first event, and continues with `starting_after`.
@@ -188,7 +189,7 @@ async function insertInProgress(
     await insertResponses(tx, [storedCall.toRecord("in_progress", initialResponse)]);
     if (isStream) await insertStreamPart(tx, firstPartOf(storedCall));
     if (idempotent !== undefined)
-      await storeIdempotentReply(tx, { ...idempotent, holdId: requestId }, { status: 200, body });
+      await storeIdempotentReply(tx, withHold(idempotent, input), { status: 200, body });
   });
   return body;
 }

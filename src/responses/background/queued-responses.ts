@@ -9,6 +9,7 @@ import { wholeAccount } from "../../http/reach.ts";
 import type { CallInput } from "../../inference/lifecycle/call.ts";
 import type { ResponseQueue, ResponseEnd } from "../../inference/lifecycle/response-queue.ts";
 import { sha256 } from "../../inference/lifecycle/settle.ts";
+import { withHold } from "../../inference/lifecycle/with-idempotency.ts";
 import { withMembers } from "../../inference/request/json-edit.ts";
 import type { ParsedRequest } from "../../inference/request/parse-request.ts";
 import type { Tx } from "../../store/db.ts";
@@ -82,9 +83,9 @@ export async function queueResponse(
     // Kept from the end of its window on: its result may come then.
     const expiresAt = record.expiresAt + windowMs;
     await insertResponses(tx, [{ ...record, holdId: batchId, expiresAt }]);
-    const { idempotent, requestId: holdId } = input;
+    const { idempotent } = input;
     if (idempotent !== undefined)
-      await storeIdempotentReply(tx, { ...idempotent, holdId }, { status: 200, body: text });
+      await storeIdempotentReply(tx, withHold(idempotent, input), { status: 200, body: text });
   });
   return jsonResponse(text);
 }

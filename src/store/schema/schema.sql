@@ -704,6 +704,7 @@ create table idempotent_answer (
   fingerprint text not null, -- hash of the request
   state text not null, -- `running` or `done`
   hold_id text, -- hold of the call, if it is one
+  account_id text, -- account of the hold
   status bigint, -- HTTP status of the reply
   created_at bigint not null,
   expires_at bigint not null,

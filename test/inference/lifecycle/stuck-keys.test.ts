@@ -28,7 +28,13 @@ const now = Date.now();
 const MASTER = secret("the master secret of this test");
 const idempotency = createIdempotency(MASTER);
 const promptLog = createPromptLog(MASTER, 30);
-const call = (holdId: string) => ({ scope: "acct_1 chat", key: "a-key", body: "{}", now, holdId });
+const call = (holdId: string) => ({
+  scope: "acct_1 chat",
+  key: "a-key",
+  body: "{}",
+  now,
+  hold: ["acct_1", holdId] as const,
+});
 const lost = (): Error => Object.assign(new Error("connection lost"), { [UNAVAILABLE]: true });
 
 const owner = { id: "req_1", accountId: "acct_1", keyId: "key_1" };
