@@ -57,11 +57,11 @@ export async function readLeaseStates(
   return new Map(rows.flat().map((row) => [text(row, "id"), integer(row, "lease")]));
 }
 
-/** Pages have two sizes, so that there are two statements. */
+/** Pages have two sizes, so that there are two statements. Their last key is repeated: an empty one would name another node. */
 function readPage(reader: Reader, page: readonly (readonly string[])[]): Promise<readonly Row[]> {
   const size = PAGES.find((max) => page.length <= max) ?? PAGE_MAX;
   const column = (index: number): string[] =>
-    Array.from({ length: size }, (_, row) => page[row]?.[index] ?? "");
+    Array.from({ length: size }, (_, row) => (page[row] ?? page.at(-1))?.[index] ?? "");
   return reader.all(READ_PAGE[size], [...column(0), ...column(1)]);
 }
 
