@@ -13,6 +13,9 @@ const TRANSFER =
 
 const RECORD_COLUMNS =
   "key_id, created_at, day, model, provider, api, stream, outcome, status, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, reasoning_tokens, cost_nano, byok, exact, latency_ms, detail, promo_nano, paid_nano, overrun_nano, charged_at";
+// On Citus, a row of another account is another row: it may be on another node.
+const TRANSFER_OF_B = `insert into transfer (id, account_id, from_account, to_account, amount, kind, ref, at)
+  select id, 'b', from_account, to_account, amount, kind, ref, at from transfer where id = 'a.paid'`;
 const USAGE_OF_B = `insert into usage_record (id, account_id, ${RECORD_COLUMNS})
   select id, 'b', ${RECORD_COLUMNS} from usage_record where id = 'done'`;
 
@@ -39,7 +42,7 @@ const CORRUPTIONS: readonly (readonly [corruption: string, sql: string, problem:
   ],
   [
     "a transfer under another account's id",
-    "update transfer set account_id = 'b' where id = 'a.paid'",
+    `${TRANSFER_OF_B}; delete from transfer where id = 'a.paid' and account_id = 'a'`,
     /changes the wallet of another account/,
   ],
   [
@@ -129,7 +132,7 @@ const CORRUPTIONS: readonly (readonly [corruption: string, sql: string, problem:
   ],
   [
     "a usage record under another account",
-    "update usage_record set account_id = 'b' where id = 'done'",
+    `${USAGE_OF_B}; delete from usage_record where id = 'done' and account_id = 'a'`,
     /belongs neither to a wallet nor to the system: account b:promo/,
   ],
   [
@@ -234,7 +237,9 @@ describeEachStore((kind, open) => {
 
     for (const [corruption, sql, problem] of CORRUPTIONS) {
       test(`reports ${corruption}`, async () => {
-        await store.db.write((tx) => tx.run(sql));
+        await store.db.write(async (tx) => {
+          for (const statement of sql.split(";")) await tx.run(statement);
+        });
         expect((await verifyLedger(store.db)).problems.join("\n")).toMatch(problem);
       });
     }
