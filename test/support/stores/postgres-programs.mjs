@@ -97,7 +97,6 @@ export function initializeDatabase(folder, data) {
     "--encoding=UTF8",
     "--locale=C",
     "--no-sync",
-    "--set=password_encryption=md5",
   ]);
 }
 
