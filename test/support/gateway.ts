@@ -13,10 +13,12 @@ import { PROVIDERS } from "../../src/inference/providers/providers.ts";
 import { PRICE_TABLE } from "../../src/models/list-prices.ts";
 import { createServer, type Server } from "../../src/server/server.ts";
 import { scratchFolder } from "./scratch-folder.ts";
+import { CITUS_URL } from "./stores/citus.ts";
 import { dropPostgres, migratedPostgres } from "./stores/postgres.ts";
 import { migratedSqlite, TEST_POOL_SIZE } from "./stores/stores.ts";
 
 export interface GatewayOptions {
+  /** SQLite by default, or Citus with POSTERN_TEST_CITUS_URL. */
   readonly store?: "sqlite" | "postgres";
   readonly databaseUrl?: string;
   readonly env?: Readonly<Record<string, string>>;
@@ -56,8 +58,9 @@ export interface Gateway {
 
 export async function startGateway(options: GatewayOptions = {}): Promise<Gateway> {
   const simulator = startSimulator(options);
+  const { store = CITUS_URL === "" ? "sqlite" : "postgres" } = options;
   const ownDatabase =
-    options.store === "postgres" && options.databaseUrl === undefined
+    store === "postgres" && options.databaseUrl === undefined
       ? await migratedPostgres()
       : undefined;
   const databaseUrl = options.databaseUrl ?? ownDatabase;
