@@ -1,8 +1,10 @@
 // Benchmarks a gateway on a Citus cluster, a coordinator and two workers, beside one on a PostgreSQL server of the same version:
-// JSON calls of one account and of many. All processes share the machine, and the data is in memory
-// if there is space. Run it with `POSTERN_TEST_POSTGRES_HOME=<PostgreSQL with Citus> node bin/bun.js bench/citus.ts`.
+// JSON calls of one account and of many; then the syncs of the write-ahead log for each call, one after the other. All processes
+// share the machine, and the data is in memory if there is space. Run it with
+// `POSTERN_TEST_POSTGRES_HOME=<PostgreSQL with Citus> node bin/bun.js bench/citus.ts`.
 
 import { cpus, loadavg } from "node:os";
+import { SQL } from "bun";
 import { distributedPostgres } from "../test/support/stores/citus.ts";
 import { startServerGroup } from "../test/support/stores/server-group.ts";
 import { cpuOfOwnPostgres, startPostgres } from "./bench-postgres.ts";
@@ -17,6 +19,10 @@ const CONNECTIONS = 64;
 const ACCOUNTS = 64;
 const STREAMS = 50;
 const PATH = "/v1/chat/completions";
+/** So many that the syncs of background jobs are a small part. */
+const SYNCED_CALLS = 200;
+/** An idle process of PostgreSQL reports its syncs after 10 s. */
+const SYNCS_REPORTED_MS = 11_000;
 const REQUEST = {
   model: "sim/tiny",
   max_tokens: 16,
@@ -63,6 +69,7 @@ for (const subject of subjects) await load(subject, WARM_UP_SECONDS);
 for (let round = 0; round < ROUNDS; round++)
   for (const subject of subjects) subject.rounds.push(await measure(subject));
 printResults();
+await printSyncs();
 for (const server of new Set(subjects.map((subject) => subject.server))) await server.stop();
 provider.stop();
 postgres.stop();
@@ -120,23 +127,24 @@ async function measure(subject: Subject): Promise<Round> {
 
 function printResults(): void {
   console.log(
-    `${cpus().length} cores, Bun ${Bun.version}, medians of ${ROUNDS} rounds of ${SECONDS} s, load average ${loadavg()
+    `${cpus().length} cores, Bun ${Bun.version}, ${ROUNDS} rounds of ${SECONDS} s, load average ${loadavg()
       .map((each) => each.toFixed(1))
       .join(", ")}\n`,
   );
+  console.log("Medians, with the lowest and the highest round.\n");
   const names = ["accounts", "store", ...COLUMNS.map(([name]) => name)];
   console.log(`| ${names.join(" | ")} |\n|${names.map(() => "---").join("|")}|`);
   for (const { accounts, store, rounds } of subjects) {
-    const values = COLUMNS.map(([, digits, valueOf]) => median(rounds.map(valueOf), digits));
+    const values = COLUMNS.map(([, digits, valueOf]) => spread(rounds.map(valueOf), digits));
     console.log(`| ${[accounts, store, ...values].join(" | ")} |`);
   }
-  console.log("\nCitus to PostgreSQL, medians of the ratios of the rounds:");
+  console.log("\nCitus to PostgreSQL, ratios of the rounds:");
   for (const one of subjects)
     for (const other of subjects) {
       const isPair = one.accounts === other.accounts;
       if (!isPair || one.store !== "Citus" || other.store !== "PostgreSQL") continue;
       const ratio = (valueOf: (round: Round) => number): string =>
-        median(
+        spread(
           one.rounds.map((round, index) => {
             const same = other.rounds[index];
             return same === undefined ? Number.NaN : valueOf(round) / valueOf(same);
@@ -150,7 +158,88 @@ function printResults(): void {
     }
 }
 
-function median(values: readonly number[], digits: number): string {
+/** The median, and between which values the rounds are. */
+function spread(values: readonly number[], digits: number): string {
   const sorted = values.toSorted((one, two) => one - two);
-  return (sorted[Math.floor(sorted.length / 2)] ?? Number.NaN).toFixed(digits);
+  const at = (index: number): string => (sorted[index] ?? Number.NaN).toFixed(digits);
+  return `${at(Math.floor(sorted.length / 2))} (${at(0)} to ${at(sorted.length - 1)})`;
+}
+
+async function printSyncs(): Promise<void> {
+  const nodes = await connectToNodes();
+  const idle = await countSyncs(nodes, () => Bun.sleep(SYNCS_REPORTED_MS));
+  const perSecond = idle.map((syncs) => ((syncs * 1_000) / (2 * SYNCS_REPORTED_MS)).toFixed(1));
+  console.log(
+    `\nSyncs of coordinator and workers without calls: ${perSecond.join(", ")} a second.`,
+  );
+  console.log("\n| call | worker of the account | other worker | coordinator | sum |");
+  console.log("|---|---|---|---|---|");
+  const calls = [
+    ["JSON", {}, false],
+    ["streamed", { stream: true }, false],
+    ["with an Idempotency-Key", {}, true],
+  ] as const;
+  for (const { store, accounts, server, keys } of subjects) {
+    if (store !== "Citus" || accounts !== 1) continue;
+    for (const [name, fields, hasIdempotencyKey] of calls) {
+      const [coordinator = 0, ...workers] = await countSyncs(nodes, async () => {
+        for (let call = 0; call < SYNCED_CALLS; call++)
+          await callOnce(server.url, keys[0] ?? "", fields, hasIdempotencyKey);
+      });
+      const syncs = [...workers.toSorted((one, two) => two - one), coordinator];
+      const columns = [...syncs, syncs.reduce((sum, each) => sum + each, 0)];
+      const perCall = columns.map((each) => (each / SYNCED_CALLS).toFixed(2));
+      console.log(`| ${[name, ...perCall].join(" | ")} |`);
+    }
+  }
+  for (const node of nodes) await node.close();
+}
+
+/** The coordinator first. */
+async function connectToNodes(): Promise<readonly SQL[]> {
+  const coordinator = new SQL(cluster.firstLine, { max: 1 });
+  const rows = await coordinator.unsafe("select nodeport from pg_dist_node order by groupid");
+  await coordinator.close();
+  return Array.from(rows, (row: { nodeport: number }) => {
+    const url = new URL(cluster.firstLine);
+    url.port = String(row.nodeport);
+    return new SQL(url.href, { max: 1 });
+  });
+}
+
+/** Counts the syncs of each node during the work, and of background jobs until they are reported. */
+async function countSyncs(
+  nodes: readonly SQL[],
+  work: () => Promise<void>,
+): Promise<readonly number[]> {
+  const read = (): Promise<readonly number[]> =>
+    Promise.all(
+      nodes.map(async (node) => {
+        const [row] = await node.unsafe("select wal_sync from pg_stat_wal");
+        return Number(row?.wal_sync);
+      }),
+    );
+  const before = await read();
+  await work();
+  await Bun.sleep(SYNCS_REPORTED_MS);
+  const after = await read();
+  return after.map((syncs, index) => syncs - (before[index] ?? 0));
+}
+
+async function callOnce(
+  url: string,
+  key: string,
+  fields: object,
+  hasIdempotencyKey: boolean,
+): Promise<void> {
+  const response = await fetch(url + PATH, {
+    method: "POST",
+    headers: {
+      authorization: `Bearer ${key}`,
+      ...(hasIdempotencyKey ? { "idempotency-key": crypto.randomUUID() } : {}),
+    },
+    body: JSON.stringify({ ...REQUEST, ...fields }),
+  });
+  await response.arrayBuffer();
+  if (response.status !== 200) throw new Error(`a call got ${response.status}`);
 }
