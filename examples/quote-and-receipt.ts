@@ -1,5 +1,5 @@
 // Opens an account, compares two models by binding quotes, calls the cheaper one, and verifies the receipt.
-//   node bin/bun.js examples/quote-and-receipt.ts http://127.0.0.1:8787 sim/echo sim/tools
+//   node bin/bun.js examples/quote-and-receipt.ts http://127.0.0.1:8787 sim/echo sim/reason
 
 import { createHash, createPublicKey, verify } from "node:crypto";
 
