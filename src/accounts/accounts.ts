@@ -164,7 +164,10 @@ export async function setDataPolicy(tx: Tx, act: Act, typed: string | null): Pro
   const { accountId, actor } = act;
   const rules = parseDataRules(typed ?? "");
   if (rules === undefined)
-    throw invalid("data_policy", "`data_policy` must be a list of zdr, deny and region=<name>.");
+    throw invalid(
+      "data_policy",
+      "`data_policy` must be zdr, deny or region=<name>, or several of them separated by commas.",
+    );
   await authorize(tx, act, "workspace.rename");
   const [row] = await tx.lockMany("account", "id", [accountId]);
   const before = textOrNull(row ?? {}, "data_policy");

@@ -22,7 +22,7 @@ export async function changeBudgets(
   const { accountId, actor, now } = act;
   const { isClaimed } = await lockWorkspace(tx, accountId);
   await authorize(tx, act, "budgets.change");
-  if (isClaimed && actor.type === "key") throw ownerOnlyFault();
+  if (isClaimed && actor.type === "key") throw peopleOnlyFault();
   const { before, after } = await setBudgets(tx, accountId, limits, now);
   const changed = BUDGET_WINDOWS.filter((window) => after[window].limit !== before[window]);
   if (changed.length === 0) return after;
@@ -48,10 +48,10 @@ export function parseBudget(
   return limit;
 }
 
-function ownerOnlyFault(): Fault {
+function peopleOnlyFault(): Fault {
   return new Fault("forbidden", "a key cannot set a workspace's budget", {
     message:
-      "The account is claimed: only its owner can change budgets, in the console. Keys can read them.",
+      "The account is claimed: people change its budgets, on the Budgets page of the console. Keys can read them.",
     next: [
       {
         method: "GET",

@@ -16,7 +16,7 @@ export const DATA_POLICY_SETTINGS = settings({
       .default("")
       .transform(parseDataRules)
       .refine((rules) => rules !== undefined, {
-        error: "must be a list of zdr, deny and region=<name>",
+        error: "must be zdr, deny or region=<name>, or several of them separated by commas",
       }),
     "",
     "What every call requires of its provider, separated by commas: `zdr`, `deny` (no training) or `region=<name>`. See `docs/site/data-policy.md`.",

@@ -158,5 +158,9 @@ function noProofFault(day: string | undefined, last: string | undefined): Fault 
     last === undefined
       ? "No roots of the ledger have been published yet. The first ones follow a day at whose end the gateway had accounts, at 01:30 UTC."
       : `There is no proof of this account for ${day ?? last}. Proofs are kept for ${PROOF_DAYS} days, and begin with the UTC day on which the account was created; the last published day is ${last}.`;
-  return new Fault("not_found", "no ledger proof", { message, param: "day" });
+  return new Fault("not_found", "no ledger proof", {
+    message,
+    param: "day",
+    next: [{ method: "GET", url: "/v1/ledger/roots", why: "List the days that were published." }],
+  });
 }

@@ -1,7 +1,7 @@
 // Routes of /v1/responses/{id}. Stored responses are created by POST /v1/responses.
 
 import { z } from "zod";
-import { invalid, Fault } from "../base/fault.ts";
+import { invalid, Fault, readPageStep } from "../base/fault.ts";
 import { reachOf } from "../http/reach.ts";
 import { keyRoute, keyWriteRoute, oneResponse, type Route } from "../http/route.ts";
 import { isWebSocketHandshake, SWITCHING_PROTOCOLS } from "../http/web-socket.ts";
@@ -258,5 +258,6 @@ function upgradeRequired(): Fault {
     message:
       "GET /v1/responses opens a WebSocket. Send a WebSocket handshake with an API key, or send POST requests over HTTP, each of which can be signed. GET /v1/responses/{id} retrieves a response.",
     headers: { upgrade: "websocket", connection: "Upgrade" },
+    next: [readPageStep("/docs/api/create-response.md")],
   });
 }

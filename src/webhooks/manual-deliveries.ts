@@ -54,7 +54,8 @@ export async function replayDelivery(
 
 function webhookDisabled(id: string): Fault {
   return new Fault("conflict", "webhook is not active", {
-    message: "This webhook is disabled. Enable it first.",
+    message:
+      'This webhook is disabled. Enable it first: PATCH /v1/webhooks/{id} {"status": "active"}.',
     next: [
       {
         method: "PATCH",

@@ -55,7 +55,7 @@ export async function* linesOf(
     if (rest.length > lineMaxLength)
       throw invalid(
         "input_file_id",
-        `A line of the file has more than ${lineMaxLength} characters.`,
+        `A line of the file has more than ${lineMaxLength} characters. Shorten its request.`,
       );
   }
   if (rest !== "") yield rest;
@@ -71,7 +71,10 @@ export async function* fileItems(
   for await (const text of linesOf(parts)) {
     line += 1;
     if (line > LINES_MAX)
-      throw invalid("input_file_id", `The file has more than ${LINES_MAX} lines.`);
+      throw invalid(
+        "input_file_id",
+        `The file has more than ${LINES_MAX} lines. Split it into several batches.`,
+      );
     if (text.trim() === "") continue;
     const path = `line ${line}`;
     rejectUnboundedJson(text);

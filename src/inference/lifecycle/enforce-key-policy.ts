@@ -67,6 +67,7 @@ function allowed<T>(
     message: `${message} Use another model or another key, or ask the owner of the account to change \`${field}\` of this key.`,
     param,
     fields: { policy: field },
+    next: [{ method: "GET", url: "/v1/models", why: "List the models that this key may call." }],
   });
 }
 

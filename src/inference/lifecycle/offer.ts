@@ -4,7 +4,7 @@
 
 import { createHash } from "node:crypto";
 import { encodeJson } from "../../base/canonical-json.ts";
-import { invalid } from "../../base/fault.ts";
+import { Fault } from "../../base/fault.ts";
 import { newId } from "../../base/id.ts";
 import type { JsonObject } from "../../base/json.ts";
 import { minNano, type Nano, nanoFromUsd, usdText, usdTextOfPico } from "../../base/money/money.ts";
@@ -22,6 +22,12 @@ const QUOTE_TYPE = "postern-quote+jwt";
 const VERSION = 1;
 /** Prices that rise in this time are the operator's cost. */
 export const OFFER_LIFETIME_MS = 10 * MINUTE_MS;
+
+const QUOTE_PAGE_STEP = {
+  method: "GET",
+  url: "/docs/api/create-quote.md",
+  why: "Read how to get a new quote.",
+} as const;
 
 export interface OfferDeps {
   readonly baseUrl: string;
@@ -125,7 +131,7 @@ async function verifyOffer(
   { input, request, offer, param }: CarriedOffer,
 ): Promise<AcceptedOffer> {
   const reject = (reason: string): never => {
-    throw invalid(
+    throw offerFault(
       param,
       `${reason} Get a new one with POST /v1/quote, or send the call without \`${param}\`.`,
     );
@@ -144,6 +150,10 @@ async function verifyOffer(
   return { id: jti, max, at, param, servedBy: new Set(Array.isArray(servedBy) ? servedBy : []) };
 }
 
+function offerFault(param: string, message: string): Fault {
+  return new Fault("invalid_request", message, { message, param, next: [QUOTE_PAGE_STEP] });
+}
+
 function nameOf({ model, credential: { provider, byok } }: Candidate): string {
   return `${model.id} at ${provider.id}${byok ? " with your provider key" : ""}`;
 }
@@ -160,7 +170,7 @@ export function withOffer(
   const { max, servedBy, param } = offer;
   const [first, ...others] = candidates.filter(({ candidate }) => servedBy.has(nameOf(candidate)));
   if (first === undefined)
-    throw invalid(
+    throw offerFault(
       param,
       `Nothing that the quote has a price of can serve this call now. Get a new one with POST /v1/quote, or send the call without \`${param}\`.`,
     );
@@ -190,7 +200,7 @@ function withinOffer(
       affordableTokens(estimate, max) >= choices,
   );
   if (first === undefined)
-    throw invalid(
+    throw offerFault(
       param,
       `A guardrail has changed this request, and its input alone may now cost more than the quote. Send the call without \`${param}\`.`,
     );
