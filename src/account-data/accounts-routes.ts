@@ -315,7 +315,7 @@ function readRoute(deps: AccountRouteDeps): Route {
   return keyRoute({
     method: "GET",
     path: "/v1/account",
-    id: "readAccount",
+    id: "getAccount",
     scope: "usage:read",
     tag: "Accounts",
     summary: "Get the account with its balance, budgets and key",
@@ -364,10 +364,10 @@ function changeRoute({ keys: { forgetLookUps: onChanged } }: AccountRouteDeps): 
   return keyWriteRoute({
     method: "PATCH",
     path: "/v1/account",
-    id: "renameAccount",
+    id: "changeAccountSettings",
     scope: "account:write",
     tag: "Accounts",
-    summary: "Set the name of the account, its data policy, receipts and the retention of prompts",
+    summary: "Change the account's name, data policy, receipts or retention of prompts",
     description:
       "The name is shown to people in the console, on claim pages and in emails. It does not have to be unique. Only the fields in the request are changed.",
     dialect: "openai",

@@ -34,7 +34,7 @@ function getRoute(db: Db): Route {
   return keyRoute({
     ...DOC,
     method: "GET",
-    id: "readBalanceAlert",
+    id: "getBalanceAlert",
     scope: "billing:read",
     summary: "Get the low-balance alert threshold",
     responses: RESPONSES,

@@ -49,7 +49,7 @@ function getRoute(db: Db): Route {
   return keyRoute({
     ...DOC,
     method: "GET",
-    id: "readBillingDetails",
+    id: "getBillingDetails",
     scope: "billing:read",
     summary: "Get the billing details",
     responses: RESPONSES,

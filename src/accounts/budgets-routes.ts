@@ -33,7 +33,7 @@ function readRoute(db: Db): Route {
   return keyRoute({
     ...DOC,
     method: "GET",
-    id: "readBudgets",
+    id: "getBudgets",
     scope: "billing:read",
     summary: "Get the daily and monthly budgets",
     responses: RESPONSES,
@@ -53,7 +53,7 @@ function changeRoute(): Route {
     scope: "billing:write",
     summary: "Set the daily and monthly budgets",
     description:
-      "A budget limits the spend of all keys together, including what was already spent in the current day or month. Only the fields in the request are changed; null removes a budget. In a claimed account, only the owner can change budgets, in the console.",
+      "A budget limits the spend of all keys together, including what was already spent in the current day or month. Only the fields in the request are changed; null removes a budget. In a claimed account, only people can change budgets, on the Budgets page of the console.",
     body: BudgetSettings,
     requestExample: { daily_usd: 5, monthly_usd: 100 },
     responses: RESPONSES,

@@ -2,6 +2,7 @@
 
 import { z } from "zod";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
+import { listResponse } from "../http/schemas.ts";
 import type { Db, Reader, Tx } from "../store/db.ts";
 import { type Act, keyAct } from "./audit.ts";
 
@@ -54,20 +55,12 @@ function listRoute<S, Q>({ db, list, ...resource }: NamedResource<S, Q>): Route 
     summary: `List ${noun}s`,
     description: resource.notes.list,
     query: z.strictObject({}),
-    responses: {
-      200: {
-        description: `All ${noun}s.`,
-        schema: z
-          .object({ object: z.literal("list"), data: z.array(record) })
-          .meta({ id: `${id}List` }),
-        example: { object: "list", data: [example] },
-      },
-    },
+    responses: listResponse(`All ${noun}s.`, record, `${id}List`, example),
     faults: [],
-    run: async ({ caller }) => ({
-      status: 200,
-      body: { object: "list", data: await list(db, caller.accountId) },
-    }),
+    run: async ({ caller }) => {
+      const data = await list(db, caller.accountId);
+      return { status: 200, body: { object: "list", data, has_more: false, next_cursor: null } };
+    },
   });
 }
 

@@ -50,7 +50,7 @@ function redeemRoute({ db, codes }: AppSignInDeps): Route {
     },
     responses: oneResponse("The key.", AppKey, {
       key: "pst-rt-…",
-      user_id: "acc_01kah5t3mq7d2c9w4e6r8t0yax",
+      user_id: "acct_01kah5t3mq7d2c9w4e6r8t0yax",
     }),
     faults: ["invalid_request"],
     run: async ({ body, clientIp, now }) => {

@@ -49,7 +49,7 @@ export const BatchRecord = z
     error_file_id: z.string().nullable().describe("The file with the errors."),
     created_at: z.int(),
     in_progress_at: Seconds.describe("When it started."),
-    expires_at: z.int(),
+    expires_at: z.int().describe("When requests that were not run expire."),
     completed_at: Seconds.describe("When it completed."),
     expired_at: Seconds.describe("When it expired."),
     cancelling_at: Seconds.describe("When it was to be cancelled."),
@@ -66,7 +66,10 @@ export const BatchRecord = z
     metadata: z.record(z.string(), z.unknown()).nullable().describe("As requested."),
     ...GATEWAY_FIELDS,
   })
-  .meta({ id: "Batch" });
+  .meta({
+    id: "Batch",
+    description: "A batch in the form of OpenAI's API: times are in Unix seconds.",
+  });
 
 function seconds(at: number): number {
   return Math.floor(at / 1_000);
@@ -132,7 +135,9 @@ export const MessageBatchRecord = z
   .object({
     id: z.string(),
     type: z.literal("message_batch"),
-    processing_status: z.enum(["in_progress", "canceling", "ended"]).describe("Its state."),
+    processing_status: z
+      .enum(["in_progress", "canceling", "ended"])
+      .describe("`canceling` waits for requests that run; `ended` has results."),
     request_counts: z
       .object({
         processing: z.int().describe("Not ended."),

@@ -177,7 +177,10 @@ async function readItems(
   const options = { now, param: "input_file_id" };
   const file = await getFile(db, reachOf(caller), fileId ?? "", options);
   if (file.purpose !== "batch")
-    throw invalid("input_file_id", `The file ${file.id} must have the purpose \`batch\`.`);
+    throw invalid(
+      "input_file_id",
+      `The file ${file.id} has the purpose \`${file.purpose}\`. Send a file that was uploaded with the purpose \`batch\`.`,
+    );
   return fileItems(fileParts(db, kek, file), endpoint);
 }
 

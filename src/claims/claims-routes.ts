@@ -13,7 +13,7 @@ import {
   type Route,
   type RouteResponse,
 } from "../http/route.ts";
-import { NextStepSchema, timestamp } from "../http/schemas.ts";
+import { NextStepSchema, oauthErrorResponse, timestamp } from "../http/schemas.ts";
 import type { Db } from "../store/db.ts";
 import { CLAIM_PATH } from "./claim-link.ts";
 import type { Claims, PollResult, StartedClaim } from "./claims.ts";
@@ -75,6 +75,17 @@ const TokenRequest = z
 const ClaimedRecord = z
   .object({ status: z.literal("claimed"), account: AccountRecord })
   .meta({ id: "Claimed" });
+
+const POLL_ERRORS = oauthErrorResponse("ClaimPollError", {
+  authorization_pending: "The human has not decided yet. Poll again after `interval` seconds.",
+  slow_down: "You poll too often. Wait `interval` seconds, now five longer, between two polls.",
+  expired_token:
+    "The link expired, was replaced by a newer one, or was locked after wrong codes. Start a new claim.",
+  access_denied:
+    "The human declined, or another person claimed the account. Stop polling; your key keeps working.",
+  invalid_request: "A field is missing, or no claim was started.",
+  unsupported_grant_type: "`grant_type` is not that of claims.",
+});
 
 export function claimRoutes(deps: ClaimRouteDeps): readonly Route[] {
   return [startRoute(deps), tokenRoute(deps)];
@@ -146,10 +157,13 @@ function tokenRoute({ db, claims, vendor }: ClaimRouteDeps): Route {
     bodyType: "form",
     body: TokenRequest,
     requestExample: { grant_type: grantType },
-    responses: oneResponse("The human has claimed the account or joined it.", ClaimedRecord, {
-      status: "claimed",
-      account: { ...ACCOUNT_EXAMPLE, claimed_at: "2026-11-21T09:34:00.000Z" },
-    }),
+    responses: {
+      ...oneResponse("The human has claimed the account or joined it.", ClaimedRecord, {
+        status: "claimed",
+        account: { ...ACCOUNT_EXAMPLE, claimed_at: "2026-11-21T09:34:00.000Z" },
+      }),
+      ...POLL_ERRORS,
+    },
     faults: ["invalid_request"],
     run: async ({ body, caller, now }) => {
       if (isOmitted(body.grant_type))

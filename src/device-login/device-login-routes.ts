@@ -13,6 +13,7 @@ import {
   type Route,
   type RouteResponse,
 } from "../http/route.ts";
+import { oauthErrorResponse } from "../http/schemas.ts";
 import type { Db } from "../store/db.ts";
 import {
   type DeviceLogins,
@@ -35,6 +36,7 @@ const GRANT_TYPE = "urn:ietf:params:oauth:grant-type:device_code";
 const NO_STORE = { "cache-control": "no-store", pragma: "no-cache" };
 const TAG = "Device sign-in";
 const PARAMETER_MAX = 1_000;
+const SCOPE = "models:write usage:read";
 
 const parameter = z.string().max(PARAMETER_MAX).optional();
 
@@ -161,7 +163,24 @@ function tokenRoute({ db, deviceLogins }: DeviceLoginRouteDeps): Route {
       device_code: "7QmT2VxZ8RkL4NcW9BdF6HjP3SgY5TaE1UoI0KvXw2M",
     },
     responses: {
-      200: { description: "The key. It is shown once.", schema: DeviceToken },
+      ...oneResponse("The key. It is shown once.", DeviceToken, {
+        access_token: "pst-rt-…",
+        token_type: "Bearer",
+        expires_in: KEY_LIFETIME_MS / 1_000,
+        scope: SCOPE,
+        email: "ada@example.com",
+      }),
+      ...oauthErrorResponse("DevicePollError", {
+        authorization_pending:
+          "The person has not decided yet. Poll again after `interval` seconds.",
+        slow_down:
+          "You poll too often. Wait `interval` seconds, now five longer, between two polls.",
+        expired_token: "The code has expired. Start again.",
+        access_denied: "The person declined. Stop polling.",
+        invalid_grant: "The code is unknown or was used. Start again.",
+        invalid_request: "A field is missing.",
+        unsupported_grant_type: "`grant_type` is not that of RFC 8628.",
+      }),
     },
     faults: ["invalid_request"],
     run: async ({ body, clientIp, now }) => {
@@ -193,7 +212,7 @@ function tokenResponse(polled: PolledLogin): RouteResponse {
           access_token: polled.key,
           token_type: "Bearer",
           expires_in: KEY_LIFETIME_MS / 1_000,
-          scope: "models:write usage:read",
+          scope: SCOPE,
           email: polled.email,
         },
       };
@@ -233,6 +252,7 @@ const SETTINGS = { env: { CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY: "1" } };
 /** Claude Code computes the same over the settings that it has: compact JSON with sorted keys. */
 const CHECKSUM = `sha256:${createHash("sha256").update(JSON.stringify(SETTINGS)).digest("hex")}`;
 const ETAG = `"${CHECKSUM}"`;
+const MANAGED_SETTINGS = { uuid: "postern-default", checksum: CHECKSUM, settings: SETTINGS };
 
 function settingsRoute(): Route {
   return keyRoute({
@@ -251,6 +271,8 @@ function settingsRoute(): Route {
         schema: z
           .object({ uuid: z.string(), checksum: z.string(), settings: z.looseObject({}) })
           .meta({ id: "ManagedSettings" }),
+        example: MANAGED_SETTINGS,
+        headers: { etag: "Send it as `if-none-match` to get a 304 if nothing has changed." },
       },
       304: { description: "The client has these settings." },
     },
@@ -263,7 +285,7 @@ function settingsRoute(): Route {
       return {
         status: 200,
         headers: { etag: ETAG, "cache-control": "private, no-cache" },
-        body: { uuid: "postern-default", checksum: CHECKSUM, settings: SETTINGS },
+        body: MANAGED_SETTINGS,
       };
     },
   });

@@ -2,12 +2,21 @@
 
 import { createHash } from "node:crypto";
 import { matchesEtag } from "../http/etag.ts";
+import type { ResponseDoc } from "../http/route.ts";
 
 export interface CachedDocument {
   readonly body: string;
   readonly etag: string;
   readonly headers: Readonly<Record<string, string>>;
 }
+
+export const ETAG_DOC = {
+  etag: "Send it as `if-none-match` to get a 304 if nothing has changed.",
+} as const;
+export const NOT_MODIFIED: ResponseDoc = {
+  description: "Not modified since the response with this `etag`.",
+  headers: ETAG_DOC,
+};
 
 const CACHE_FIVE_MINUTES = "public, max-age=300";
 

@@ -21,7 +21,10 @@ export function curlCommand(
     `curl -sS${methodArg(route)} ${shellQuote(routeUrl(route, settings, options.params))}`,
   ];
   if (requiresKey(route)) parts.push(`-H "authorization: Bearer $POSTERN_API_KEY"`);
+  if (route.credential === "scimToken") parts.push(`-H "authorization: Bearer $SCIM_TOKEN"`);
   if (route.dialect === "messages") parts.push(`-H 'anthropic-version: 2023-06-01'`);
+  // Required by the Streamable HTTP transport.
+  if (route.dialect === "jsonrpc") parts.push(`-H 'accept: application/json, text/event-stream'`);
   parts.push(...(options.extraArgs ?? []), ...bodyArgs(route, settings));
   return parts.join(" \\\n  ");
 }

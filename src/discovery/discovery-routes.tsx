@@ -14,7 +14,13 @@ import { agentLinks } from "./agents/catalogs.ts";
 import { AGENT_DOCUMENTS } from "./agents/documents.ts";
 import { MCP_PATH } from "./agents/mcp-card.ts";
 import { authMd } from "./auth-md/auth-md.ts";
-import { type CachedDocument, cachedDocument, respondWithDocument } from "./cached-document.ts";
+import {
+  type CachedDocument,
+  cachedDocument,
+  ETAG_DOC,
+  NOT_MODIFIED,
+  respondWithDocument,
+} from "./cached-document.ts";
 import { type DiscoverySettings, PRODUCT_NAME } from "./discovery-settings.ts";
 import { type DocContext, createDocContext } from "./doc-context.ts";
 import { type HomeModelDeps, newestModels } from "./home-models.tsx";
@@ -243,8 +249,6 @@ const AuthorizationServerSchema = z
     description: "OAuth authorization server metadata (RFC 8414).",
   });
 
-const NOT_MODIFIED: ResponseDoc = { description: "The client's copy is up to date." };
-
 const DOCUMENT_ROUTES: readonly DocumentRoute[] = [
   {
     path: "/openapi.yaml",
@@ -355,7 +359,7 @@ function documentRoute(
     summary,
     tag: "Discovery",
     dialect: "openai",
-    responses: { 200: response, 304: NOT_MODIFIED },
+    responses: { 200: { ...response, headers: ETAG_DOC }, 304: NOT_MODIFIED },
     faults: [],
     run: async ({ headers }) => respondWithDocument(await read(headers), headers),
   });

@@ -248,8 +248,12 @@ const JsonRpcError = z
     error: z.object({
       code: z.int(),
       message: ERROR_MESSAGE,
-      data: z.looseObject({ code: ERROR_CODE, next: NEXT_STEPS_SCHEMA }),
+      data: z.looseObject({ code: ERROR_CODE, next: NEXT_STEPS_SCHEMA }).optional(),
     }),
+    id: z
+      .union([z.string(), z.number()])
+      .nullish()
+      .meta({ description: "The id of the request, if it could be read." }),
   })
   .meta({ id: "JsonRpcError", description: "An error in the format of JSON-RPC 2.0." });
 

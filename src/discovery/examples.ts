@@ -31,6 +31,18 @@ const PROVIDER_MODELS: Readonly<Record<string, Readonly<Record<string, string>>>
   "sim/moderation": { model: "openai/omni-moderation-latest" },
 };
 
+const SIMULATED_MODEL = /\bsim\/(?:echo|embed|image|rerank|speech|transcribe|moderation)(?![\w-])/g;
+
+/** A text with models that this gateway can call in place of the simulated ones. */
+export function withExampleModels(text: string, settings: DiscoverySettings): string {
+  const { exampleModel, exampleEmbeddingModel } = settings;
+  const isSimulated = exampleEmbeddingModel.startsWith("sim/");
+  return text.replaceAll(SIMULATED_MODEL, (model) => {
+    if (model === "sim/echo") return exampleModel;
+    return isSimulated ? model : (PROVIDER_MODELS[model] ?? exampleEmbeddingModel);
+  });
+}
+
 function withExampleModel(route: Route, settings: DiscoverySettings, example: unknown): unknown {
   if (!isObject(example) || typeof example["model"] !== "string") return example;
   const { model } = example;

@@ -190,6 +190,8 @@ interface RouteDoc {
   readonly idempotent?: true;
   /** Without a key, a wallet can pay for the call. */
   readonly acceptsWallets?: true;
+  /** On a public route: what its function authenticates, if the request has it or must have it. */
+  readonly credential?: "optionalKey" | "scimToken" | "metricsToken";
   /** Documented request headers, with descriptions. */
   readonly requestHeaders?: Readonly<Record<string, string>>;
   /** Provider headers that are passed on to the caller; a trailing `*` matches any suffix. */

@@ -60,7 +60,7 @@ export const POLICY_SCHEMA = {
     .string()
     .max(60)
     .refine((text) => dataRulesOf(parseDataRules(text)) !== undefined, {
-      error: "must be a list of zdr, deny and region=<name>",
+      error: "must be zdr, deny or region=<name>, or several of them separated by commas",
     })
     .nullable()
     .meta({ description: "`zdr`, `deny`: see `/docs/data-policy`." }),

@@ -58,7 +58,7 @@ const KeySettingsBody = z
       .optional()
       .meta({
         description:
-          "What the key may do; null for all scopes that a key with or without a limit can have. A `:write` scope includes `:read`.",
+          "What the key may do: see `/docs/keys`. null for all scopes that a key with or without a limit can have. A `:write` scope includes `:read`.",
       }),
     ...z.object(POLICY_SCHEMA).partial().shape,
   })
@@ -105,7 +105,7 @@ function createRoute(keys: Keys, provePublicKey: ProvePublicKey): Route {
   return keyWriteRoute({
     method: "POST",
     path: "/v1/keys",
-    id: "mintKey",
+    id: "createKey",
     revealsSecret: true,
     scope: "keys:write",
     tag: "Keys",

@@ -17,12 +17,14 @@ const PlainInclusion = z.object({
   path: z.array(Hash).meta({ description: "The siblings, from the leaf to the root." }),
 });
 const SumInclusion = PlainInclusion.extend({
-  path: z.array(
-    z.object({
-      hash: Hash,
-      nano: z.string().meta({ description: "The sum of the leaves below, in nano-dollars." }),
-    }),
-  ),
+  path: z
+    .array(
+      z.object({
+        hash: Hash,
+        nano: z.string().meta({ description: "The sum of the leaves below, in nano-dollars." }),
+      }),
+    )
+    .meta({ description: "The siblings and their sums, from the leaf to the root." }),
 });
 const Head = z.string().meta({
   description:

@@ -6,6 +6,7 @@ import { MINUTE_MS } from "../base/time.ts";
 import { KEY_LIFETIME_MS } from "../device-login/device-login.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import { oneResponse, publicRoute, type Route, type RouteResponse } from "../http/route.ts";
+import { oauthErrorResponse } from "../http/schemas.ts";
 import { MCP_SIGN_IN_SCOPES } from "../http/scopes.ts";
 import type { Redemption } from "./authorization-codes.ts";
 import { type AuthorizePageDeps, authorizePageRoutes, countUp } from "./authorize-page-routes.ts";
@@ -85,16 +86,23 @@ function registerRoute({ db, clients }: McpSignInDeps): Route {
     dialect: "oauth",
     body: Registration,
     requestExample: { client_name: "Editor", redirect_uris: ["http://127.0.0.1/callback"] },
-    responses: oneResponse(
-      "The client.",
-      RegisteredClient,
-      clientRecord({
-        id: CLIENT_EXAMPLE,
-        name: "Editor",
-        redirectUris: ["http://127.0.0.1/callback"],
+    responses: {
+      ...oneResponse(
+        "The client.",
+        RegisteredClient,
+        clientRecord({
+          id: CLIENT_EXAMPLE,
+          name: "Editor",
+          redirectUris: ["http://127.0.0.1/callback"],
+        }),
+        201,
+      ),
+      ...oauthErrorResponse("McpRegistrationError", {
+        invalid_redirect_uri: `There are more than ${REDIRECT_URIS_MAX} redirect URIs or none, or one is not allowed.`,
+        invalid_client_metadata: "The redirect URIs are too long together.",
+        invalid_request: "A field has a wrong type.",
       }),
-      201,
-    ),
+    },
     faults: ["invalid_request", "rate_limited"],
     run: async ({ body, clientIp, now }) => {
       const { client_name: name, redirect_uris: uris } = body;
@@ -160,12 +168,21 @@ function tokenRoute({ db, codes, baseUrl }: McpSignInDeps): Route {
       redirect_uri: "http://127.0.0.1:52100/callback",
       code_verifier: "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk",
     },
-    responses: oneResponse("The key. It is shown once.", Token, {
-      access_token: "pst-rt-…",
-      token_type: "Bearer",
-      expires_in: KEY_LIFETIME_MS / 1_000,
-      scope: MCP_SIGN_IN_SCOPES.join(" "),
-    }),
+    responses: {
+      ...oneResponse("The key. It is shown once.", Token, {
+        access_token: "pst-rt-…",
+        token_type: "Bearer",
+        expires_in: KEY_LIFETIME_MS / 1_000,
+        scope: MCP_SIGN_IN_SCOPES.join(" "),
+      }),
+      ...oauthErrorResponse("McpTokenError", {
+        invalid_grant:
+          "The code is unknown, has expired or was used, or another field differs from the authorization request. Start the sign-in again.",
+        invalid_request: "A field is missing.",
+        unsupported_grant_type: "`grant_type` is not `authorization_code`.",
+        invalid_target: "`resource` is not this MCP server.",
+      }),
+    },
     faults: ["invalid_request"],
     run: async ({ body, clientIp, now }) => {
       const read = readTokenRequest(body, baseUrl);

@@ -73,6 +73,7 @@ export function mcpRoutes(deps: McpRouteDeps, routes: () => readonly Route[]): r
       description:
         "The Model Context Protocol over Streamable HTTP: revisions 2026-07-28 and 2025-11-25, and `initialize` of older clients, whose session uses the account that it creates. Send the API key as `authorization: Bearer <API_KEY>`, or sign in (`/.well-known/oauth-authorization-server/mcp`); `create_account`, `list_models` and the resources need none. Requests from web pages of other origins are refused.",
       dialect: "jsonrpc",
+      credential: "optionalKey",
       query: SignInQuery,
       body: Message,
       isLongRunning: true,

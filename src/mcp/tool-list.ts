@@ -218,10 +218,10 @@ export const TOOLS: readonly ToolSpec[] = [
   {
     name: "get_balance",
     title: "Get the balance",
-    routeId: "readAccount",
+    routeId: "getAccount",
     description: "Returns the account with its balance, budgets, members and the key.",
     annotations: READS,
-    also: { readBudgets: {} },
+    also: { getBudgets: {} },
   },
   {
     name: "get_ledger_proof",
@@ -287,7 +287,7 @@ export const TOOLS: readonly ToolSpec[] = [
   {
     name: "create_key",
     title: "Create a key",
-    routeId: "mintKey",
+    routeId: "createKey",
     description:
       "Creates a key for another program, and returns its raw value once. A limited key can only create keys within its own limit, scopes and policy. Further arguments are restrictions of `/docs/keys`.",
     annotations: CREATES,
@@ -337,7 +337,7 @@ export const TOOLS: readonly ToolSpec[] = [
     description: "Returns an invoice, or all: `status` says whether it is paid.",
     annotations: READS,
     output: ListOrRecord,
-    oneRouteId: "readInvoice",
+    oneRouteId: "getInvoice",
     idDescription: "Only this invoice.",
   },
   {

@@ -1,12 +1,12 @@
 // GET /v1/models/{id}/endpoints: the providers of a model with their prices and recent health. Needs no API key.
 
 import { z } from "zod";
-import { publicRoute, type Route } from "../http/route.ts";
+import { oneResponse, publicRoute, type Route } from "../http/route.ts";
 import { type Catalog, findModel, type Model } from "./catalog.ts";
 import { dataPolicyOf } from "./data-policy.ts";
 import { Measured, type MeasuredModels, toMeasured } from "./measured.ts";
 import { modelNotFound } from "./model-not-found.ts";
-import { toModelRecord, ModelRecord } from "./model-record.ts";
+import { MODEL_EXAMPLE, ModelRecord, toModelRecord } from "./model-record.ts";
 import { modelsNamed, sameModels } from "./same-model.ts";
 
 /** Recent health of a model on the gateway's own account; undefined where it is unknown. */
@@ -46,7 +46,7 @@ const Endpoint = z
     }),
     status: z.enum(["up", "degraded", "down"]).meta({
       description:
-        "`down`: not called for 30 seconds after repeated failures. `degraded`: less than 95% of its calls succeeded. Based on the calls of this process in the last 30 minutes.",
+        "`up`: calls succeed. `degraded`: less than 95% of its calls succeeded. `down`: not called for 10 seconds after repeated failures. Based on the calls of this process in the last 30 minutes.",
     }),
     latency_ms: Milliseconds.meta({
       description: "Median time to the first byte of a stream, in milliseconds.",
@@ -89,6 +89,37 @@ const EndpointList = z
   })
   .meta({ id: "ModelEndpointList" });
 
+const EXAMPLE: z.infer<typeof EndpointList> = {
+  object: "list",
+  id: MODEL_EXAMPLE.id,
+  data: [
+    {
+      provider: MODEL_EXAMPLE.owned_by,
+      model: MODEL_EXAMPLE.id,
+      name: MODEL_EXAMPLE.name,
+      context_length: MODEL_EXAMPLE.context_length,
+      max_output_tokens: MODEL_EXAMPLE.max_output_tokens,
+      pricing: MODEL_EXAMPLE.pricing,
+      available: true,
+      status: "up",
+      latency_ms: 48,
+      reply_ms: 35,
+      throughput: 90,
+      uptime: 1,
+      measured_24h: MODEL_EXAMPLE.measured_24h,
+      data_policy: {
+        retention_days: 0,
+        training: false,
+        region: "local",
+        source: "packages/simulator",
+        checked: "2026-11-28",
+      },
+    },
+  ],
+  has_more: false,
+  next_cursor: null,
+};
+
 export function endpointsRoute(deps: EndpointRouteDeps): Route {
   return publicRoute<{ id: string }>({
     method: "GET",
@@ -105,7 +136,7 @@ export function endpointsRoute(deps: EndpointRouteDeps): Route {
         example: "sim/echo",
       }),
     }),
-    responses: { 200: { description: "The providers of the model.", schema: EndpointList } },
+    responses: oneResponse("The providers of the model.", EndpointList, EXAMPLE),
     faults: ["model_not_found"],
     run: async ({ params, now }) => {
       const body: z.infer<typeof EndpointList> = {

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { invalid } from "../base/fault.ts";
 import type { KeySources } from "../http/request/api-key-header.ts";
 import { splitTarget } from "../http/request/request-target.ts";
-import { publicRoute } from "../http/route.ts";
+import { oneResponse, publicRoute } from "../http/route.ts";
 import type { Route } from "../http/route.ts";
 import type { Model } from "./catalog.ts";
 
@@ -40,6 +40,14 @@ const GoogleModel = z
   })
   .meta({ id: "GoogleModel" });
 
+const EXAMPLE: z.infer<typeof GoogleModel> = {
+  name: "models/sim/echo",
+  displayName: "Simulator: echo",
+  inputTokenLimit: 128_000,
+  outputTokenLimit: 16_384,
+  supportedGenerationMethods: ["generateContent", "streamGenerateContent", "countTokens"],
+};
+
 /** Google's clients add parameters of their own, which are ignored. */
 const ListQuery = z.object({
   pageSize: z.coerce
@@ -70,6 +78,7 @@ function listRoute({ listModels }: GoogleModelsDeps): Route {
       "The models that can be called with generateContent or embedContent; with an API key, those that the key may call. Prices are in GET /v1/models.",
     tag: "Models",
     dialect: "google",
+    credential: "optionalKey",
     query: ListQuery,
     responses: {
       200: {
@@ -82,6 +91,7 @@ function listRoute({ listModels }: GoogleModelsDeps): Route {
             }),
           })
           .meta({ id: "GoogleModelList" }),
+        example: { models: [EXAMPLE] },
       },
     },
     faults: ["invalid_request"],
@@ -134,7 +144,7 @@ function getRoute({ getModel }: GoogleModelsDeps): Route {
     params: z.object({
       model: z.string().meta({ description: "A model id or name.", example: "sim/echo" }),
     }),
-    responses: { 200: { description: "The model.", schema: GoogleModel } },
+    responses: oneResponse("The model.", GoogleModel, EXAMPLE),
     faults: ["model_not_found"],
     run: async ({ params, now }) => ({
       status: 200,

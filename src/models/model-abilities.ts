@@ -31,7 +31,10 @@ export const AbilityRecord = z
         description: "The efforts that it takes; null if no limit is known.",
         example: ["low", "medium", "high"],
       }),
-    sampling: Restricted.meta({ description: "Takes `temperature` and `top_p`." }),
+    sampling: Restricted.meta({
+      description:
+        "Takes `temperature` and `top_p`; `without_reasoning` and `without_effort`: only if the call does not reason, or names no effort.",
+    }),
     tools: z.record(z.string(), Restricted).meta({
       description: "The provider's APIs on which it takes functions; empty if it takes none.",
       example: { chat: "without_reasoning", responses: true },

@@ -298,3 +298,37 @@ export function toAnthropicModel(
     line: null,
   };
 }
+
+export const MODEL_EXAMPLE = {
+  id: "sim/echo",
+  object: "model",
+  created: 1_795_219_200,
+  owned_by: "sim",
+  name: "Simulator: echo",
+  context_length: 128_000,
+  max_output_tokens: 16_384,
+  input_modalities: ["text", "image"],
+  output_modalities: ["text"],
+  supported: ["tools", "structured_output", "prompt_caching", "vision"],
+  abilities: {
+    reasoning: null,
+    efforts: [],
+    sampling: true,
+    tools: { chat: true, responses: true, messages: true },
+    forced_tools: true,
+    json_schema: true,
+    stop: "provider",
+    seed: true,
+    n: true,
+    logprobs: true,
+    prefill: true,
+    service_tiers: [],
+    sources: [],
+  },
+  pricing: { prompt: "0.000001", completion: "0.000002", input_cache_read: "0.0000001" },
+  available: true,
+  wires: ["chat", "responses", "messages"],
+  shutdown_date: null,
+  measured_24h: { uptime: 1, latency_ms: 35, first_token_ms: 48 },
+  simulated: true,
+};

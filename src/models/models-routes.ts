@@ -29,6 +29,7 @@ import {
 import type { MeasuredModels } from "./measured.ts";
 import { modelNotFound } from "./model-not-found.ts";
 import {
+  MODEL_EXAMPLE,
   toAnthropicModel,
   toModelRecord,
   ModelRecord,
@@ -173,11 +174,13 @@ function listRoute(snapshotAt: SnapshotAt, { callerAccess, zdrProviders }: Model
       "Lists the models that can be called now, with prices: those of the gateway's accounts and, with an API key, those of the caller's own provider keys, without those that `allowed_models`, `allowed_providers` and `data_policy` of the key exclude. `all=true` lists the whole catalog, `limit` and `cursor` page through it, and `fields` shortens each model. The format is OpenAI's; with an `anthropic-version` header, it is Anthropic's. For Claude Code, which ignores other ids, models that are not Anthropic's are listed as `claude/<id>`; a call accepts both.",
     tag: "Models",
     dialect: "openai",
+    credential: "optionalKey",
     query: ListQuery,
     responses: {
       200: {
         description: "The models.",
         schema: ModelListResponse,
+        example: { object: "list", data: [MODEL_EXAMPLE], has_more: false, next_cursor: null },
         headers: CACHED,
       },
       304: { description: "Not modified since the response with this `etag`.", headers: CACHED },
@@ -252,7 +255,12 @@ function getRoute(snapshotAt: SnapshotAt): Route {
       }),
     }),
     responses: {
-      200: { description: "The model.", schema: ModelResponse, headers: CACHED },
+      200: {
+        description: "The model.",
+        schema: ModelResponse,
+        example: MODEL_EXAMPLE,
+        headers: CACHED,
+      },
       304: { description: "Not modified since the response with this `etag`.", headers: CACHED },
     },
     faults: ["model_not_found"],

@@ -10,7 +10,11 @@ const Liveness = z
   .object({ status: z.literal("ok"), version: z.string() })
   .meta({ id: "Liveness" });
 const Health = z
-  .object({ status: z.enum(["ok", "draining", "store unavailable"]) })
+  .object({
+    status: z.enum(["ok", "draining", "store unavailable"]).meta({
+      description: "Whether the process accepts calls; `draining` while it shuts down.",
+    }),
+  })
   .meta({ id: "Health" });
 
 export interface OperationsDeps {
@@ -29,7 +33,7 @@ export function operationsRoutes(deps: OperationsDeps): readonly Route[] {
     publicRoute({
       method: "GET",
       path: "/healthz",
-      id: "isAlive",
+      id: "checkLiveness",
       tag: "Operations",
       summary: "Check liveness",
       dialect: "openai",
@@ -47,7 +51,7 @@ export function operationsRoutes(deps: OperationsDeps): readonly Route[] {
     publicRoute({
       method: "GET",
       path: "/readyz",
-      id: "isReady",
+      id: "checkReadiness",
       tag: "Operations",
       summary: "Check readiness",
       dialect: "openai",
@@ -82,9 +86,10 @@ function metricsRoute({ metrics, metricsAccess }: OperationsDeps): Route {
   return publicRoute({
     method: "GET",
     path: "/metrics",
-    id: "readMetrics",
+    id: "getMetrics",
     tag: "Operations",
     summary: "Get Prometheus metrics",
+    credential: "metricsToken",
     description:
       "Outside development, send the operator's `POSTERN_METRICS_TOKEN` as `authorization: Bearer <token>`; without that setting the endpoint is off.",
     dialect: "openai",

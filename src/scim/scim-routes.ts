@@ -51,7 +51,9 @@ export interface ScimRouteDeps {
   readonly baseUrl: string;
 }
 
-const ResourcePath = z.object({ id: z.string().max(100) });
+const ResourcePath = z.object({
+  id: z.string().max(100).meta({ description: "The id of the resource." }),
+});
 const Body = z.looseObject({});
 const USER_EXAMPLE = {
   schemas: [USER_SCHEMA],
@@ -60,6 +62,11 @@ const USER_EXAMPLE = {
   emails: [{ value: "ada@example.com", type: "work", primary: true }],
   externalId: "00u1a2b3c4d5",
   active: true,
+};
+const META_EXAMPLE = {
+  created: "2026-11-21T09:30:00.000Z",
+  lastModified: "2026-11-21T09:30:00.000Z",
+  location: "https://gateway.example/scim/v2/…",
 };
 const GROUP_EXAMPLE = { schemas: [GROUP_SCHEMA], displayName: "Engineering", members: [] };
 const PATCH_EXAMPLE = {
@@ -109,6 +116,7 @@ function scimRoute<P = undefined, Q = undefined, B = undefined>(
   return publicRoute<P, Q, B>({
     tag: "Directory sync",
     dialect: "scim",
+    credential: "scimToken",
     description: "Authenticates with the bearer token of the page Directory sync of a workspace.",
     bodyLimitBytes: BODY_LIMIT_BYTES,
     ...(spec.body !== undefined && {
@@ -145,8 +153,9 @@ function actOf({ directory: { accountId }, clientIp, now }: Input<unknown, unkno
 function okDoc(
   description: string,
   schema: z.ZodType,
+  example?: Resource,
 ): ScimSpec<unknown, unknown, unknown>["response"] {
-  return { status: 200, description, schema, contentType: SCIM_CONTENT_TYPE };
+  return { status: 200, description, schema, contentType: SCIM_CONTENT_TYPE, example };
 }
 
 const ListSchema = z
@@ -169,7 +178,7 @@ function metadataRoutes(deps: ScimRouteDeps): readonly Route[] {
       path: "/scim/v2/ServiceProviderConfig",
       id: "getScimConfig",
       summary: "Get the SCIM features",
-      response: okDoc("The features.", z.looseObject({})),
+      response: okDoc("The features.", z.looseObject({}), serviceProviderConfig(baseUrl)),
       run: () => serviceProviderConfig(baseUrl),
     }),
     scimRoute(deps, {
@@ -177,7 +186,7 @@ function metadataRoutes(deps: ScimRouteDeps): readonly Route[] {
       path: "/scim/v2/ResourceTypes",
       id: "listScimResourceTypes",
       summary: "List the SCIM resource types",
-      response: okDoc("The resource types.", ListSchema),
+      response: okDoc("The resource types.", ListSchema, list(resourceTypes(baseUrl))),
       run: () => list(resourceTypes(baseUrl)),
     }),
     scimRoute(deps, {
@@ -251,10 +260,20 @@ function groupKind({ baseUrl }: ScimRouteDeps): ResourceKind<ScimGroup> {
   };
 }
 
+/** The resource of a request as a response shows it. */
+function shownExample({
+  name,
+  example,
+}: Pick<ResourceKind<unknown>, "name" | "example">): Resource {
+  const id = `sc${name.charAt(0).toLowerCase()}_01kah5t3mq7d2c9w4e6r8t0yax`;
+  return { ...example, id, meta: { resourceType: name, ...META_EXAMPLE } };
+}
+
 function readRoutes<T>(deps: ScimRouteDeps, kind: ResourceKind<T>): readonly Route[] {
   const { db } = deps;
   const { name, schema, list, get, show } = kind;
   const noun = name.toLowerCase();
+  const example = shownExample(kind);
   return [
     scimRoute(deps, {
       method: "GET",
@@ -262,7 +281,11 @@ function readRoutes<T>(deps: ScimRouteDeps, kind: ResourceKind<T>): readonly Rou
       id: `listScim${name}s`,
       summary: `List the ${noun}s of a directory`,
       query: ListQuery,
-      response: okDoc(`A page of ${noun}s.`, ListSchema),
+      response: okDoc(
+        `A page of ${noun}s.`,
+        ListSchema,
+        listResponse([example], { total: 1, startIndex: 1 }),
+      ),
       run: async ({ directory: { accountId }, query }) => {
         const { page, startIndex } = pageOf(query);
         const { items, total } = await list(db, accountId, page);
@@ -279,7 +302,7 @@ function readRoutes<T>(deps: ScimRouteDeps, kind: ResourceKind<T>): readonly Rou
       params: ResourcePath,
       query: ResourceQuery,
       faults: ["not_found"],
-      response: okDoc(`The ${noun}.`, schema),
+      response: okDoc(`The ${noun}.`, schema, example),
       run: async ({ directory: { accountId }, params, query }) =>
         selectAttributes(await show(db, accountId, await get(db, accountId, params.id)), query),
     }),
@@ -290,7 +313,7 @@ function writeRoutes<T>(deps: ScimRouteDeps, kind: ResourceKind<T>): readonly Ro
   const { db } = deps;
   const { name, schema, example, show, create, replace, patch, remove } = kind;
   const noun = name.toLowerCase();
-  const doc = okDoc(`The ${noun}.`, schema);
+  const doc = okDoc(`The ${noun}.`, schema, shownExample(kind));
   const one = { path: `/scim/v2/${name}s/{id}`, params: ResourcePath };
   const write = (
     { directory: { accountId } }: Pick<Input<unknown, unknown, unknown>, "directory">,

@@ -31,7 +31,7 @@ const DeliveryRecord = z
     event_type: z.string(),
     status: z.enum(DELIVERY_STATUSES).meta({
       description:
-        "`pending`: waiting for its first attempt or a retry. `failed`: all attempts failed. `cancelled`: the webhook was disabled or deleted.",
+        "`pending`: waiting for its first attempt or a retry. `delivered`: an attempt got a 2xx. `failed`: all attempts failed. `cancelled`: the webhook was disabled or deleted.",
     }),
     tries: z.int().meta({ description: "Attempts since it was created or last replayed." }),
     next_try_at: z.string().nullable(),

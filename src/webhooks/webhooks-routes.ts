@@ -33,7 +33,10 @@ const EventTypes = z
   .array(SubscribedEventType)
   .min(1)
   .max(EVENTS_MAX)
-  .meta({ description: "The event types to send. `*` for all, which is the default." });
+  .meta({
+    description:
+      "The event types to send: see `/docs/webhooks`. `*` for all, which is the default.",
+  });
 
 const Description = z
   .string()
@@ -88,7 +91,7 @@ function addRoute(webhooks: Webhooks): Route {
     ...WEBHOOK_DOC,
     method: "POST",
     path: "/v1/webhooks",
-    id: "addWebhook",
+    id: "createWebhook",
     revealsSecret: true,
     scope: "webhooks:write",
     summary: "Create a webhook",
@@ -154,7 +157,7 @@ function changeRoute(webhooks: Webhooks): Route {
     path: "/v1/webhooks/{id}",
     id: "changeWebhook",
     scope: "webhooks:write",
-    summary: "Update, disable or enable a webhook",
+    summary: "Change, disable or enable a webhook",
     description:
       "Changes only the fields that you send. Disabling cancels the pending deliveries. Events that occur while the webhook is disabled are not sent later.",
     params: WebhookPath,

@@ -45,7 +45,7 @@ type Send = () => Promise<{ readonly status: number }>;
 /** Prepares a valid request of each route that leaves an audit entry, and returns the function that sends it. */
 export const REQUESTS: Readonly<Record<string, (world: World) => Promise<Send> | Send>> = {
   createAccount: (world) => () => send(world, "POST", "/v1/accounts", {}),
-  renameAccount: (world) => () => send(world, "PATCH", "/v1/account", { name: "Acme" }),
+  changeAccountSettings: (world) => () => send(world, "PATCH", "/v1/account", { name: "Acme" }),
   closeAccount: async ({ gateway }) => {
     const account = await registerAccount(gateway);
     return () => send({ gateway, account }, "DELETE", "/v1/account");
@@ -82,7 +82,7 @@ export const REQUESTS: Readonly<Record<string, (world: World) => Promise<Send> |
     await send(world, "POST", "/v1/sinks/traces", SINK);
     return () => send(world, "DELETE", "/v1/sinks/traces");
   },
-  mintKey: (world) => () => send(world, "POST", "/v1/keys", { name: "ci" }),
+  createKey: (world) => () => send(world, "POST", "/v1/keys", { name: "ci" }),
   changeKey: async (world) => {
     const { id } = await create(world, "/v1/keys", { name: "ci" });
     return () => send(world, "PATCH", `/v1/keys/${id}`, { scopes: ["models:write"] });
@@ -124,7 +124,7 @@ export const REQUESTS: Readonly<Record<string, (world: World) => Promise<Send> |
     const { id } = (await (await uploadFile(world)).json()) as { readonly id: string };
     return () => send(world, "DELETE", `/v1/files/${id}`);
   },
-  addWebhook: (world) => () => send(world, "POST", "/v1/webhooks", WEBHOOK),
+  createWebhook: (world) => () => send(world, "POST", "/v1/webhooks", WEBHOOK),
   changeWebhook: async (world) => {
     const { id } = await create(world, "/v1/webhooks", WEBHOOK);
     return () => send(world, "PATCH", `/v1/webhooks/${id}`, { description: "ours" });
@@ -155,12 +155,12 @@ export const REQUESTS: Readonly<Record<string, (world: World) => Promise<Send> |
     const { id } = await create(world, "/v1/billing/invoice", { amount_usd: 10 });
     return () => send(world, "POST", `/v1/billing/invoice/${id}/void`);
   },
-  lowerAutoTopUp: async (world) => {
+  changeAutoTopUp: async (world) => {
     const account = await workspaceWithTopUp(world);
     const change = { monthly_ceiling_usd: 50 };
     return () => send({ ...world, account }, "PATCH", "/v1/billing/auto-top-up", change);
   },
-  turnOffAutoTopUp: async (world) => {
+  disableAutoTopUp: async (world) => {
     const account = await workspaceWithTopUp(world);
     return () => send({ ...world, account }, "DELETE", "/v1/billing/auto-top-up");
   },

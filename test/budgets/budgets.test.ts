@@ -85,7 +85,7 @@ for (const store of STORE_KINDS) {
       test("shows spend and window ends without a budget", async () => {
         const account = await funded();
         const response = await read(account);
-        expectStatus("readBudgets", 200, response);
+        expectStatus("getBudgets", 200, response);
         const window = { limit_usd: null, used_usd: 0, held_usd: 0, remaining_usd: null };
         expect(response.body).toEqual({
           object: "budgets",
@@ -105,7 +105,7 @@ for (const store of STORE_KINDS) {
           headers: { "x-api-key": other.key },
         });
         expectError(response, { status: 400, code: "invalid_request", param: "x-api-key" });
-        expectStatus("readBudgets", 400, response);
+        expectStatus("getBudgets", 400, response);
       });
 
       test("GET /v1/account includes the same budgets", async () => {

@@ -106,7 +106,7 @@ describe("the OpenAPI description", () => {
     const holders = listOperations(document)
       .filter((each) => each.operation.parameters?.some((field) => field.in === "header"))
       .map((each) => each.operation.operationId);
-    expect(holders.toSorted()).toEqual(["createAccount", "createInvoice", "mintKey"]);
+    expect(holders.toSorted()).toEqual(["createAccount", "createInvoice", "createKey"]);
   });
 
   test("has query parameters with bounds, defaults and descriptions", () => {

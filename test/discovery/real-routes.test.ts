@@ -68,6 +68,47 @@ describe("documents of the real service", () => {
     expect(missing).toEqual([]);
   });
 
+  test("name the credential of each operation", () => {
+    const { components, paths } = openApiDocument(site.routes, settings);
+    const securityOf = (path: string, method = "get") => paths[path]?.[method]?.security;
+    expect(securityOf("/scim/v2/Users")).toEqual([{ scimToken: [] }]);
+    expect(securityOf("/metrics")).toEqual([{ metricsToken: [] }, {}]);
+    expect(securityOf("/v1/models")).toEqual([{ bearer: [] }, { apiKey: [] }, {}]);
+    expect(securityOf("/healthz")).toEqual([]);
+    const scopes = ["models:write"];
+    expect(securityOf("/v1beta/models/{model}:generateContent", "post")).toEqual([
+      { bearer: scopes },
+      { apiKey: scopes },
+      { googleKey: scopes },
+    ]);
+    const named = Object.values(paths)
+      .flatMap((item) => Object.values(item))
+      .flatMap(({ security }) => security.flatMap((each) => Object.keys(each)));
+    expect([...new Set(named)].toSorted()).toEqual(
+      Object.keys(components.securitySchemes).toSorted(),
+    );
+  });
+
+  test("say of every list whether more follows", () => {
+    const { schemas } = openApiDocument(site.routes, settings).components;
+    const lists = Object.entries(schemas).filter(([, { properties }]) => {
+      const object = properties?.["object"];
+      return typeof object === "object" && object.const === "list";
+    });
+    expect(lists.length).toBeGreaterThan(20);
+    const unpaged = lists.filter(([, { properties }]) => properties?.["has_more"] === undefined);
+    // OpenAI's form of a reply.
+    expect(unpaged.map(([name]) => name)).toEqual(["Embeddings"]);
+  });
+
+  test("give times as RFC 3339, or say that they are Unix seconds", () => {
+    const { schemas } = openApiDocument(site.routes, settings).components;
+    const text = (name: string) => JSON.stringify(schemas[name]?.properties?.["created_at"]);
+    expect(text("ApiKey")).toContain('"format":"date-time"');
+    expect(schemas["Batch"]?.description).toContain("Unix seconds");
+    expect(text("Batch")).toContain('"type":"integer"');
+  });
+
   test("have unique operation ids", () => {
     const ids = site.routes.map((route) => route.id);
     expect(new Set(ids).size).toBe(ids.length);

@@ -159,7 +159,7 @@ function modelCall(path: string, id: string, dialect: "openai" | "messages"): Ro
 const mintKey = keyWriteRoute({
   method: "POST",
   path: "/v1/keys",
-  id: "mintKey",
+  id: "createKey",
   scope: "usage:read",
   summary: "Create a key",
   tag: "Keys",

@@ -95,7 +95,7 @@ describe.each(STORE_KINDS)("keys of a claimed account on %s", (store) => {
     expectStatus("changeKey", 403, rejected);
     expectOwnerOnly(rejected, "limit_usd");
     const rejectedCreation = await createKey({ name: "more" });
-    expectStatus("mintKey", 403, rejectedCreation);
+    expectStatus("createKey", 403, rejectedCreation);
     expectOwnerOnly(rejectedCreation, "limit_usd");
     expect(await readKey(own)).toEqual(before);
     const { body } = await call(gateway, "GET /v1/keys", { key: account.key });

@@ -112,7 +112,7 @@ describe.each(STORE_KINDS)("errors of tools on %s", (store) => {
     const key = await register();
     const cases = [
       ["send_message", { ...MESSAGE, max_tokens: 0.5 }, "create-chat-completion"],
-      ["create_key", { limit_usd: -1 }, "mint-key"],
+      ["create_key", { limit_usd: -1 }, "create-key"],
       ["start_claim", { email: "none" }, "start-claim"],
       ["get_usage", { limit: 1_000_000 }, "list-usage"],
     ] as const;

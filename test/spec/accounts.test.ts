@@ -216,7 +216,7 @@ describe.each(STORE_KINDS)("accounts on %s", (store) => {
 
     test("returns the account, balance, budgets, calling key and members", async () => {
       const response = await call(gateway, "GET /v1/account", { key: account.key });
-      expectStatus("readAccount", 200, response);
+      expectStatus("getAccount", 200, response);
       expect(Object.keys(response.body).toSorted()).toEqual([
         "account",
         "balance",
@@ -256,7 +256,7 @@ describe.each(STORE_KINDS)("accounts on %s", (store) => {
           key: account.key,
           body: { name },
         });
-        expectStatus("renameAccount", 200, renamed);
+        expectStatus("changeAccountSettings", 200, renamed);
         expect(valueAt(renamed.body, "name")).toBe(expected);
         const read = await call(gateway, "GET /v1/account", { key: account.key });
         expect(valueAt(read.body, "account.name")).toBe(expected);

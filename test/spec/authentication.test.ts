@@ -239,7 +239,7 @@ describe.each(STORE_KINDS)("authentication on %s", (store) => {
         "x-api-key": other.key,
       });
       expectError(response, { status: 400, code: "invalid_request", param: "x-api-key" });
-      expectStatus("readAccount", 400, response);
+      expectStatus("getAccount", 400, response);
     });
 
     test("must not be sent twice in one header", async () => {

@@ -204,7 +204,7 @@ describe.each(STORE_KINDS)("invalid input on %s", (store) => {
       code: "unsupported_media_type",
       param: "content-encoding",
     });
-    expectStatus("mintKey", 415, response);
+    expectStatus("createKey", 415, response);
   });
 
   test("a byte-order mark and surrounding whitespace are ignored", async () => {

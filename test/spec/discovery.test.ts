@@ -479,8 +479,8 @@ describe("operations endpoints", () => {
       await call(gateway, "GET /healthz"),
       await call(gateway, "GET /readyz"),
     ];
-    expectStatus("isAlive", 200, alive);
-    expectStatus("isReady", 200, ready);
+    expectStatus("checkLiveness", 200, alive);
+    expectStatus("checkReadiness", 200, ready);
     expect(alive.body).toEqual({ status: "ok", version: "0.0.0-test" });
     expect(ready.body).toEqual({ status: "ok" });
     for (const { headers } of [alive, ready]) expect(headers.get("cache-control")).toBe("no-store");
@@ -489,7 +489,7 @@ describe("operations endpoints", () => {
   test("/metrics is Prometheus text without paths, keys and accounts in labels", async () => {
     await call(gateway, "GET /v1/keys/key_canary");
     const response = await call(gateway, "GET /metrics");
-    expectStatus("readMetrics", 200, response);
+    expectStatus("getMetrics", 200, response);
     expect(response.headers.get("content-type")).toStartWith("text/plain; version=0.0.4");
     expect(response.text).toMatch(/^postern_requests_total\{route="getKey",status="401"\} \d+$/m);
     expect(response.text).not.toContain("canary");
@@ -518,8 +518,8 @@ describe("operations endpoints", () => {
     const off = await startGateway({ env });
     const on = await startGateway({ env: { ...env, POSTERN_METRICS_TOKEN: token } });
     try {
-      expectStatus("readMetrics", 404, await call(off, "GET /metrics"));
-      expectStatus("readMetrics", 401, await call(on, "GET /metrics"));
+      expectStatus("getMetrics", 404, await call(off, "GET /metrics"));
+      expectStatus("getMetrics", 401, await call(on, "GET /metrics"));
       for (const authorization of [`Bearer ${token}x`, token, "Bearer "])
         expect((await call(on, "GET /metrics", { headers: { authorization } })).status).toBe(401);
       const allowed = await call(on, "GET /metrics", {

@@ -46,9 +46,9 @@ describe.each(STORE_KINDS)("errors on %s", (store) => {
     const response = await call(gateway, "POST /v1/keys", { key, ...request });
     expect(response.status).toBe(status);
     expect(listAt(response.body, "error.next")).toEqual([
-      { method: "GET", url: "/docs/api/mint-key.md", why: expect.any(String) },
+      { method: "GET", url: "/docs/api/create-key.md", why: expect.any(String) },
     ]);
-    expect((await call(gateway, "GET /docs/api/mint-key.md")).status).toBe(200);
+    expect((await call(gateway, "GET /docs/api/create-key.md")).status).toBe(200);
   });
 
   test("400 for an unknown query parameter suggests the right one", async () => {
@@ -371,8 +371,8 @@ describe.each(STORE_KINDS)("errors on %s", (store) => {
 
     const USE_THE_STORE = [
       ["createAccount", "POST /v1/accounts", {}],
-      ["readAccount", "GET /v1/account", undefined],
-      ["mintKey", "POST /v1/keys", {}],
+      ["getAccount", "GET /v1/account", undefined],
+      ["createKey", "POST /v1/keys", {}],
       ["listKeys", "GET /v1/keys", undefined],
       ["getKey", "GET /v1/keys/key_x", undefined],
       ["changeKey", "PATCH /v1/keys/key_x", {}],
@@ -449,7 +449,7 @@ describe("503 during shutdown", () => {
 
   test("is returned by /readyz as draining, while /healthz and /metrics work", async () => {
     const ready = await call(gateway, "GET /readyz");
-    expectStatus("isReady", 503, ready);
+    expectStatus("checkReadiness", 503, ready);
     expect(ready.body).toEqual({ status: "draining" });
     expect((await call(gateway, "GET /healthz")).status).toBe(200);
     expect((await call(gateway, "GET /metrics")).status).toBe(200);

@@ -155,7 +155,7 @@ async function linkSession(counter: Counter): Promise<Session> {
     },
     balance: () => read("account"),
     usage: () => read("usage"),
-    limitedKey: () => operate("mintKey", { limit_usd: 5, limit_window: "month" }),
+    limitedKey: () => operate("createKey", { limit_usd: 5, limit_window: "month" }),
     invoice: () => operate("createInvoice"),
     claim: async () => {
       await createAccount();

@@ -101,7 +101,7 @@ describe.each(STORE_KINDS)("API keys on %s", (store) => {
   describe("POST /v1/keys", () => {
     test("creates a key of the same account that works immediately", async () => {
       const response = await call(gateway, "POST /v1/keys", { key: account.key, body: {} });
-      expectStatus("mintKey", 201, response);
+      expectStatus("createKey", 201, response);
       const read = await call(gateway, "GET /v1/account", {
         key: textAt(response.body, "api_key"),
       });
@@ -248,7 +248,7 @@ describe.each(STORE_KINDS)("API keys on %s", (store) => {
       const last = await mint({ name: "the thousandth" }, owner.key);
       const over = await call(gateway, "POST /v1/keys", { key: owner.key, body: {} });
       expectError(over, { status: 409, code: "conflict" });
-      expectStatus("mintKey", 409, over);
+      expectStatus("createKey", 409, over);
       await revoke(last.id, owner.key);
       await mint({}, owner.key);
     });

@@ -211,7 +211,7 @@ describe.each(STORE_KINDS)("limits on %s", (store) => {
       const found = await Promise.all(Array.from({ length: 14 }, () => ask(account)));
       expect(found.filter(({ status }) => status === 200).length).toBe(10);
       const refused = await ask(account);
-      expectStatus("readAccount", 429, refused);
+      expectStatus("getAccount", 429, refused);
       expectError(refused, { status: 429, code: "rate_limited" });
       expect(retryAfter(refused)).toBe(1);
       expect(refused.headers.get("ratelimit-policy")).toBe('"minute";q=60;w=60, "burst";q=10;w=10');

@@ -22,12 +22,15 @@ const FileRecord = z
     object: z.literal("file"),
     bytes: z.int().describe("Its size."),
     created_at: z.int(),
-    expires_at: z.int(),
+    expires_at: z.int().describe("When it is deleted."),
     filename: z.string().describe("Its name."),
-    purpose: z.enum(FILE_PURPOSES).describe("What it is for."),
+    purpose: z.enum(FILE_PURPOSES),
     status: z.literal("processed"),
   })
-  .meta({ id: "File" });
+  .meta({
+    id: "File",
+    description: "A file in the form of OpenAI's API: times are in Unix seconds.",
+  });
 
 const EXAMPLE = {
   id: ID_EXAMPLE,
@@ -66,7 +69,10 @@ export function fileRoutes(files: Files): readonly Route[] {
 
 const Upload = z
   .object({
-    file: z.string().meta({ description: "The content: one JSON object a line, in UTF-8." }),
+    file: z.string().meta({
+      description: "The content: one JSON object a line, in UTF-8.",
+      format: "binary",
+    }),
     purpose: z.literal("batch"),
     "expires_after[seconds]": z
       .string()

@@ -142,7 +142,10 @@ function listRoute(billing: BillingDeps): Route {
     query: z.strictObject({
       ...PageQuery,
       cursor: cursorSchema("inv"),
-      status: z.enum(INVOICE_STATUSES).optional(),
+      status: z
+        .enum(INVOICE_STATUSES)
+        .optional()
+        .meta({ description: "Only invoices with this status." }),
     }),
     responses: listResponse("A page of invoices.", InvoiceRecord, "InvoiceList", INVOICE_EXAMPLE),
     faults: [],
@@ -159,7 +162,7 @@ function readRoute(billing: BillingDeps, x402: X402Deps | undefined): Route {
     ...DOC,
     method: "GET",
     path: "/v1/billing/invoice/{id}",
-    id: "readInvoice",
+    id: "getInvoice",
     scope: "billing:read",
     summary: "Get an invoice",
     description:

@@ -149,7 +149,7 @@ function getRoute(billing: BillingDeps): Route {
   return keyRoute({
     ...DOC,
     method: "GET",
-    id: "readAutoTopUp",
+    id: "getAutoTopUp",
     scope: "billing:read",
     summary: "Get the auto top-up settings",
     description:
@@ -167,7 +167,7 @@ function lowerRoute(billing: BillingDeps): Route {
   return keyWriteRoute({
     ...DOC,
     method: "PATCH",
-    id: "lowerAutoTopUp",
+    id: "changeAutoTopUp",
     scope: "billing:write",
     summary: "Lower the auto top-up limits",
     description:
@@ -197,7 +197,7 @@ function disableRoute(billing: BillingDeps): Route {
   return keyWriteRoute({
     ...DOC,
     method: "DELETE",
-    id: "turnOffAutoTopUp",
+    id: "disableAutoTopUp",
     scope: "billing:write",
     summary: "Disable auto top-up",
     description:

@@ -166,7 +166,7 @@ const RELAYED_CODES: ReadonlySet<FaultCode> = new Set([
   "upstream_timeout",
 ]);
 
-function errorContent(
+export function errorContent(
   dialect: Dialect,
   codes: readonly FaultCode[],
   registry: SchemaRegistry,
@@ -177,7 +177,7 @@ function errorContent(
     (code) => [code, { summary: code, value: errorExample(code, dialect) }] as const,
   );
   return {
-    "application/json": {
+    [dialect === "scim" ? "application/scim+json" : "application/json"]: {
       schema: registry.jsonSchemaFor("output", envelope),
       examples: Object.fromEntries(examples),
     },

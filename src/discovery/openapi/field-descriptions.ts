@@ -35,7 +35,7 @@ function describePart<T extends Part>(part: T, path: string): T | JsonSchema {
 
 function describeField(field: Part, name: string, path: string): Part {
   if (typeof field !== "object") return field;
-  const described = describeFields(field, path);
+  const described = withTimeFormat(describeFields(field, path), name);
   if (field.description !== undefined) return described;
   const description =
     lookUp(DESCRIPTIONS_BY_PATH, path) ??
@@ -44,7 +44,38 @@ function describeField(field: Part, name: string, path: string): Part {
   return description === undefined ? described : { ...described, description };
 }
 
+/** `created_at` and the like are RFC 3339, except for the integers of OpenAI's API. */
+const TIME_NAME = /(?:^at|_at|_?since|_until|^erased_from|^window_(?:start|end))$/;
+
+function withTimeFormat(field: JsonSchema, name: string): JsonSchema {
+  if (!TIME_NAME.test(name)) return field;
+  if (field.type === "string") return { ...field, format: "date-time" };
+  const { anyOf } = field;
+  if (anyOf === undefined) return field;
+  return {
+    ...field,
+    anyOf: anyOf.map((part) => (typeof part === "object" ? withTimeFormat(part, name) : part)),
+  };
+}
+
 const DESCRIPTIONS_BY_PATH: Readonly<Record<string, string>> = {
+  "UsageRecord.guardrails[].action":
+    "`allowed`; `masked` by a pattern; `rewritten` by a hook; `denied`; `failed`: the check failed, and `on_failure` decided.",
+  "StoredResponse.status":
+    "`queued` and `in_progress` have not ended; `incomplete` ended at a limit.",
+  "ScimError.detail": "What happened and what to do.",
+  "Preset.version": "Its version, from 1; each change is a new one.",
+  "ModelEndpointList.id": "The model of the request.",
+  "File.purpose": "`batch` is the input of a batch, `batch_output` its results.",
+  "DecisionRequest.questions[].type":
+    "`predicate` is true or not, `choice` one of several, `score` a level.",
+  "CodexModelList.models[].supported_reasoning_levels[].description": "The effort in words.",
+  "Batch.status":
+    "`validating` and `in_progress` run; `cancelling` waits for requests that run; `completed`, `expired` and `cancelled` have ended.",
+  "Batch.errors": "Always null: a batch whose requests are not well formed is not created.",
+  "AutoTopUp.stopped_reason":
+    "Why it was stopped: `payment_failed` twice, `payment_not_credited`, `no_payment_method`, `payment_disputed`, or `payment_refunded` below the threshold; `null` if it was not.",
+  "AccountState.members[].role": "What the person may do: see [roles](/docs/keys#roles).",
   "Guardrail.settings.phases": "When the guardrail runs.",
   "GuardrailSettings.phases": "When the guardrail runs.",
   "Sink.updated_at": "When the sink was last changed.",
@@ -80,7 +111,8 @@ const DESCRIPTIONS_BY_PATH: Readonly<Record<string, string>> = {
   "AuditEntry.actor.type": "The kind of actor.",
   "AutoTopUp.last_attempt": "The latest purchase that was tried; `null` if there was none.",
   "AutoTopUp.last_attempt.reason": "Why it failed; `null` otherwise.",
-  "AutoTopUp.last_attempt.state": "How far the purchase is.",
+  "AutoTopUp.last_attempt.state":
+    "`charging` and `processing` are open, `paid` added credits, `failed` charged nothing.",
   "Balance.usd": "The balance in US dollars, less what is held.",
   "ChatMessage.content": "A text, or a list of parts: text, images, files, audio.",
   "ChatMessage.role": "`system`, `developer`, `user`, `assistant` or `tool`.",
@@ -185,7 +217,8 @@ const DESCRIPTIONS_BY_PATH: Readonly<Record<string, string>> = {
   "UsageRecord.attempts": "The requests to providers, in order; a fallback adds one.",
   "UsageRecord.attempts[].ms": "How long the attempt took, in milliseconds.",
   "UsageRecord.attempts[].status": "The provider's HTTP status; 0 if it did not respond.",
-  "UsageRecord.outcome": "How the call ended.",
+  "UsageRecord.outcome":
+    "`completed`; `client_aborted`: you disconnected; `upstream_error` and `upstream_timeout`: the provider failed; `shut_down`: the gateway stopped; `limit_exceeded`: the reply was too long to relay; `budget_cut`: no credits were left for the rest of a stream; `empty_reply`; `guardrail_denied`.",
   "UsageRecord.stream": "Whether the reply was streamed.",
   "UsageRecord.usage": "The tokens of the call.",
   "UsageSum.usage": "The tokens of the calls.",
@@ -271,7 +304,7 @@ const DESCRIPTIONS_BY_NAME: Readonly<Record<string, string>> = {
   last_call_at: "The last call.",
   last_id: "The id of the last item of the page.",
   latency_ms: "Milliseconds until the end of the reply.",
-  lifecycle: "Whether the model is active, deprecated or retired.",
+  lifecycle: "`active`, or `deprecated`: the provider ends the model.",
   limit: "The most items of a page.",
   max_completion_tokens:
     "The most output tokens, including reasoning. A lower limit needs less credit.",

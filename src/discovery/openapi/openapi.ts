@@ -18,6 +18,7 @@ export function openApiDocument(
 ): OpenApiDocument {
   const visible = routes.filter((route) => route.hidden !== true);
   const registry = createRouteSchemas(visible);
+  const paths = pathsOf(visible, (route) => routeOperation(route, registry, settings));
   return {
     openapi: "3.1.1",
     info: infoOf(settings),
@@ -32,9 +33,9 @@ export function openApiDocument(
       },
     },
     tags: tagsOf(visible),
-    paths: pathsOf(visible, (route) => routeOperation(route, registry, settings)),
+    paths,
     components: {
-      securitySchemes: SECURITY_SCHEMES,
+      securitySchemes: usedSchemes(paths),
       headers: usedHeaders(visible),
       responses: errorResponseComponents(visible, registry),
       schemas: registry.components,
@@ -94,6 +95,15 @@ function pathsOf(
     paths[path] = { ...paths[path], [route.method.toLowerCase()]: operationFor(route) };
   }
   return paths;
+}
+
+/** The linter rejects unused components. */
+function usedSchemes(
+  paths: OpenApiDocument["paths"],
+): OpenApiDocument["components"]["securitySchemes"] {
+  const operations = Object.values(paths).flatMap((item) => Object.values(item));
+  const used = new Set(operations.flatMap(({ security }) => security.flatMap(Object.keys)));
+  return Object.fromEntries(Object.entries(SECURITY_SCHEMES).filter(([name]) => used.has(name)));
 }
 
 /** Only headers that some response refers to: the linter rejects unused components. */

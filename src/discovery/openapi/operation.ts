@@ -5,8 +5,8 @@ import { type ResponseDoc, type Route, requiresKey } from "../../http/route.ts";
 import { curlCommand } from "../curl.ts";
 import type { DiscoverySettings } from "../discovery-settings.ts";
 import { ERROR_ENVELOPES, acceptsIdempotencyKey } from "../error-docs.ts";
-import { exampleRequest, exampleResponse } from "../examples.ts";
-import { errorResponseRefs, relayedHeadersOf } from "./error-responses.ts";
+import { exampleRequest, exampleResponse, withExampleModels } from "../examples.ts";
+import { errorContent, errorResponseRefs, relayedHeadersOf } from "./error-responses.ts";
 import { createSchemaRegistry, type JsonSchema, type SchemaRegistry } from "./json-schemas.ts";
 import type {
   HeaderObject,
@@ -38,6 +38,23 @@ export const SECURITY_SCHEMES = {
     in: "header",
     name: "x-api-key",
     description: "The same key in `x-api-key`, the header that Anthropic SDKs use.",
+  },
+  googleKey: {
+    type: "apiKey",
+    in: "header",
+    name: "x-goog-api-key",
+    description:
+      "The same key in `x-goog-api-key`, the header that Google's SDKs use, or in the query parameter `key`.",
+  },
+  scimToken: {
+    type: "http",
+    scheme: "bearer",
+    description: "The token of the page Directory sync of a workspace.",
+  },
+  metricsToken: {
+    type: "http",
+    scheme: "bearer",
+    description: "The operator's `POSTERN_METRICS_TOKEN`.",
   },
 } as const;
 
@@ -89,7 +106,7 @@ export function routeOperation(
       {
         lang: "Shell",
         label: "curl",
-        source: curlCommand(route, settings, { params: exampleParams(parameters) }),
+        source: curlCommand(route, settings, { params: exampleParams(parameters, settings) }),
       },
     ],
   };
@@ -109,11 +126,16 @@ function paymentInfo(
 
 /** OpenAPI 3.1 lists here the roles, which are our scopes, that a key needs. */
 function securityOf(route: Route): Operation["security"] {
-  const scopes = route.scope === undefined ? [] : [route.scope];
-  if (!requiresKey(route)) return [];
-  // An empty requirement: a wallet can pay instead.
-  const wallet = route.acceptsWallets === true ? [{}] : [];
-  return [{ bearer: scopes }, { apiKey: scopes }, ...wallet];
+  const { credential, scope, dialect } = route;
+  if (credential === "scimToken") return [{ scimToken: [] }];
+  // An empty requirement: the request may have no credential.
+  if (credential === "metricsToken") return [{ metricsToken: [] }, {}];
+  if (!requiresKey(route) && credential === undefined) return [];
+  const scopes = scope === undefined ? [] : [scope];
+  const google = dialect === "google" ? [{ googleKey: scopes }] : [];
+  // A wallet can pay instead of a key.
+  const none = credential === "optionalKey" || route.acceptsWallets === true ? [{}] : [];
+  return [{ bearer: scopes }, { apiKey: scopes }, ...google, ...none];
 }
 
 function parametersOf(
@@ -226,7 +248,7 @@ function successResponses(
 ): Readonly<Record<string, ResponseObject>> {
   const responses = Object.entries(route.responses).map(([status, response]) => [
     status,
-    responseObject(route, response, { registry, settings }),
+    responseObject(route, response, { registry, settings }, Number(status) >= 400),
   ]);
   return Object.fromEntries(responses);
 }
@@ -235,6 +257,7 @@ function responseObject(
   route: Route,
   response: FullResponseDoc,
   context: OperationContext,
+  isError: boolean,
 ): ResponseObject {
   const headers: Record<string, HeaderObject | Reference> = {
     "x-request-id": { $ref: "#/components/headers/RequestId" },
@@ -252,6 +275,9 @@ function responseObject(
     description: response.description,
     headers,
     ...(content.length === 0 ? {} : { content: Object.fromEntries(content) }),
+    ...(content.length === 0 && isError
+      ? { content: errorContent(route.dialect, ["method_not_allowed"], context.registry) }
+      : {}),
   };
 }
 
@@ -264,6 +290,10 @@ function responseVariants(response: FullResponseDoc): readonly ResponseVariant[]
   );
 }
 
+function isJson(contentType = ""): boolean {
+  return /[/+]json$/.test(contentType);
+}
+
 function mediaType(
   route: Route,
   variant: ResponseVariant,
@@ -271,15 +301,23 @@ function mediaType(
 ): MediaType {
   const schema: JsonSchema =
     variant.schema === undefined
-      ? { type: "string" }
+      ? { type: isJson(variant.contentType) ? "object" : "string" }
       : registry.jsonSchemaFor("output", variant.schema);
   const example = exampleResponse(route, settings, variant.example);
   return { schema, ...(example === undefined ? {} : { example }) };
 }
 
-function exampleParams(parameters: readonly Parameter[]): Readonly<Record<string, string>> {
+function exampleParams(
+  parameters: readonly Parameter[],
+  settings: DiscoverySettings,
+): Readonly<Record<string, string>> {
   const inPath = parameters.filter((each) => each.in === "path");
-  return Object.fromEntries(inPath.map(({ name, schema }) => [name, exampleText(name, schema)]));
+  return Object.fromEntries(
+    inPath.map(({ name, schema }) => [
+      name,
+      withExampleModels(exampleText(name, schema), settings),
+    ]),
+  );
 }
 
 function exampleText(name: string, schema: JsonSchema): string {

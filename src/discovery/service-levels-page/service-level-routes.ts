@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { usdText } from "../../base/money/money.ts";
-import { oneResponse, publicRoute, type Route } from "../../http/route.ts";
+import { publicRoute, type Route } from "../../http/route.ts";
 import { timestamp, timestampOrNull } from "../../http/schemas.ts";
 import {
   creditText,
@@ -13,7 +13,13 @@ import {
   type ServiceLevel,
 } from "../../service-levels/service-levels.ts";
 import type { StatusSnapshot } from "../../status/availability.ts";
-import { type CachedDocument, cachedDocument, respondWithDocument } from "../cached-document.ts";
+import {
+  type CachedDocument,
+  cachedDocument,
+  ETAG_DOC,
+  NOT_MODIFIED,
+  respondWithDocument,
+} from "../cached-document.ts";
 import { siteHeaders } from "../site/site-frame.tsx";
 import {
   publishedLevels,
@@ -36,7 +42,9 @@ const ServiceLevels = z
           text: z.string().meta({ description: "The level as a sentence." }),
           credit: z.string().meta({ description: "What a breach is worth, as a sentence." }),
           model: z.string().meta({ description: "The id of a model, or `*` for each." }),
-          metric: z.enum(METRICS).meta({ description: "What is measured." }),
+          metric: z
+            .enum(METRICS)
+            .meta({ description: "What is measured: see `/docs/service-levels`." }),
           target: z.number().meta({
             description: "A share from 0 to 1 for `availability`, else milliseconds.",
           }),
@@ -138,7 +146,15 @@ export function serviceLevelRoutes(deps: ServiceLevelRouteDeps): readonly Route[
       tag: "Operations",
       dialect: "openai",
       summary: "List service levels and what was measured",
-      responses: oneResponse("The service levels that are in force.", ServiceLevels, EXAMPLE),
+      responses: {
+        200: {
+          description: "The service levels that are in force.",
+          schema: ServiceLevels,
+          example: EXAMPLE,
+          headers: ETAG_DOC,
+        },
+        304: NOT_MODIFIED,
+      },
       faults: [],
       run: async ({ headers, now }) => respondWithDocument((await documentsAt(now)).json, headers),
     }),

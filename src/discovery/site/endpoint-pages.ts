@@ -61,9 +61,12 @@ function endpointPage(endpoint: Endpoint, document: OpenApiDocument): SitePage {
 }
 
 function accessText({ security }: Operation): string {
-  if (security.length === 0) return "No API key required.";
-  const scope = Object.values(security[0] ?? {})[0]?.[0];
-  const key = "Send your API key as `authorization: Bearer <API_KEY>` or `x-api-key`";
+  const [first] = security;
+  if (first === undefined) return "No API key required.";
+  if ("scimToken" in first || "metricsToken" in first) return "";
+  const scope = Object.values(first)[0]?.[0];
+  const isOptional = scope === undefined && security.some((each) => Object.keys(each).length === 0);
+  const key = `${isOptional ? "Works without an API key; with one, send it" : "Send your API key"} as \`authorization: Bearer <API_KEY>\` or \`x-api-key\``;
   return scope === undefined ? `${key}.` : `${key}, with the [scope](/docs/keys) \`${scope}\`.`;
 }
 

@@ -3,6 +3,7 @@
 import packageJson from "../../../package.json" with { type: "json" };
 import type { Route } from "../../http/route.ts";
 import type { DiscoverySettings } from "../discovery-settings.ts";
+import { withExampleModels } from "../examples.ts";
 import type { OpenApiDocument } from "../openapi/openapi-types.ts";
 import { endpointSections, objectSection } from "./endpoint-pages.ts";
 import { errorSection } from "./error-pages.ts";
@@ -63,12 +64,11 @@ function forReaders(text: string, file: string, settings: DiscoverySettings | un
       return `${image}[${label}](${url}${hash})`;
     },
   );
-  return settings === undefined
-    ? linked
-    : linked
-        .replaceAll(EXAMPLE_ORIGIN, settings.baseUrl)
-        .replaceAll(EXAMPLE_SOCKET_ORIGIN, settings.baseUrl.replace(/^http/, "ws"))
-        .replaceAll("sim/echo", settings.exampleModel);
+  if (settings === undefined) return linked;
+  const addressed = linked
+    .replaceAll(EXAMPLE_ORIGIN, settings.baseUrl)
+    .replaceAll(EXAMPLE_SOCKET_ORIGIN, settings.baseUrl.replace(/^http/, "ws"));
+  return withExampleModels(addressed, settings);
 }
 
 function siteUrl(pathname: string): string | undefined {
@@ -79,9 +79,11 @@ function siteUrl(pathname: string): string | undefined {
 }
 
 function referencePage({ info, servers, components }: OpenApiDocument): SitePage {
-  const schemes = Object.values(components.securitySchemes).map(
-    (scheme) => `- ${scheme["description"] ?? ""}`,
-  );
+  // The other schemes are not API keys.
+  const schemes = ["bearer", "apiKey", "googleKey"].flatMap((name) => {
+    const { description } = components.securitySchemes[name] ?? {};
+    return description === undefined ? [] : [`- ${description}`];
+  });
   return {
     slug: "api",
     label: "Overview",
@@ -93,11 +95,11 @@ function referencePage({ info, servers, components }: OpenApiDocument): SitePage
       schemes.join("\n"),
       "## Conventions",
       [
-        "- Bodies are JSON in UTF-8. Times are ISO 8601 in UTC.",
+        "- Bodies are JSON in UTF-8. Times are RFC 3339 in UTC, and Unix seconds in objects of OpenAI's API.",
         "- Clients must ignore unknown fields: responses may gain new ones.",
         "- Every response has `x-request-id`. Name it when you report a problem.",
         "- `POST` endpoints accept an `Idempotency-Key`: a retry with the same key and body gets the first response again and is not charged twice.",
-        "- Lists return `data`, `has_more` and `next_cursor`. Send `next_cursor` as `cursor` for the next page.",
+        "- Lists return `data`, `has_more` and `next_cursor`. Send `next_cursor` as `cursor` for the next page. Lists of OpenAI's and Anthropic's APIs return `last_id`: send it as `after` or `after_id`.",
         "- [Errors](/docs/errors) have a stable `code`.",
       ].join("\n"),
     ].join("\n\n"),

@@ -20,6 +20,11 @@ export interface Endpoint {
   readonly operation: Operation;
 }
 
+const HEADERS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  createMessage: { "anthropic-version": "2023-06-01" },
+  callMcp: { accept: "application/json, text/event-stream" },
+};
+
 export function tryItOf({ path, method, operation }: Endpoint): TryIt {
   const [contentType, media] = Object.entries(operation.requestBody?.content ?? {})[0] ?? [];
   const example = media?.example ?? (contentType === undefined ? undefined : {});
@@ -30,7 +35,7 @@ export function tryItOf({ path, method, operation }: Endpoint): TryIt {
     parameters: (operation.parameters ?? []).filter((each) => each.in !== "header"),
     body: example === undefined ? undefined : JSON.stringify(example, null, 2),
     contentType,
-    headers: operation.operationId === "createMessage" ? { "anthropic-version": "2023-06-01" } : {},
+    headers: HEADERS[operation.operationId] ?? {},
   };
 }
 

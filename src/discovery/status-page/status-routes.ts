@@ -1,10 +1,16 @@
 // The routes of the status page: HTML, JSON and a feed of incidents. Each is written once for a snapshot.
 
 import { z } from "zod";
-import { oneResponse, publicRoute, type ResponseDoc, type Route } from "../../http/route.ts";
+import { publicRoute, type ResponseDoc, type Route } from "../../http/route.ts";
 import { type Figures, openIncidents, type StatusSnapshot } from "../../status/availability.ts";
 import { INCIDENT_IMPACTS, INCIDENT_STATES } from "../../status/incidents.ts";
-import { type CachedDocument, cachedDocument, respondWithDocument } from "../cached-document.ts";
+import {
+  type CachedDocument,
+  cachedDocument,
+  ETAG_DOC,
+  NOT_MODIFIED,
+  respondWithDocument,
+} from "../cached-document.ts";
 import { PRODUCT_NAME } from "../discovery-settings.ts";
 import { siteHeaders } from "../site/site-frame.tsx";
 import { FEED_PATH, STATE_LABELS } from "./status-labels.ts";
@@ -42,7 +48,10 @@ const Status = z
         z.object({
           id: z.string(),
           title: z.string().meta({ description: "What happened, in a few words." }),
-          impact: z.enum(INCIDENT_IMPACTS).meta({ description: "How calls are affected." }),
+          impact: z.enum(INCIDENT_IMPACTS).meta({
+            description:
+              "`degraded`: some calls fail or are slow. `outage`: calls fail. `maintenance`: planned.",
+          }),
           state: z.enum(INCIDENT_STATES).meta({ description: "The state of the newest update." }),
           updates: z
             .array(
@@ -149,7 +158,15 @@ export function statusPageRoutes({ readStatus, baseUrl }: StatusPageDeps): reado
       tag: "Operations",
       summary: "Get incidents, availability and latency",
       dialect: "openai",
-      responses: oneResponse("As measured by this gateway in the last 90 days.", Status, EXAMPLE),
+      responses: {
+        200: {
+          description: "As measured by this gateway in the last 90 days.",
+          schema: Status,
+          example: EXAMPLE,
+          headers: ETAG_DOC,
+        },
+        304: NOT_MODIFIED,
+      },
       faults: [],
       run: async ({ headers, now }) => respondWithDocument((await documentsAt(now)).json, headers),
     }),

@@ -9,6 +9,7 @@ import {
 import { LABELS_HEADER } from "../../usage/labels.ts";
 import { SESSION_HEADERS } from "../../usage/session-labels.ts";
 import type { CallInput } from "../lifecycle/call.ts";
+import { PRESET_HEADER } from "../lifecycle/expand-preset.ts";
 import { infer, type InferDeps } from "../lifecycle/infer.ts";
 import { type IdempotencyDeps, withIdempotency } from "../lifecycle/with-idempotency.ts";
 import {
@@ -29,6 +30,7 @@ import {
   SESSION_LIMIT_HEADER,
 } from "../request/call-options.ts";
 import type { Api } from "../request/parse-request.ts";
+import { STRICT_HEADER } from "../translate/losses.ts";
 import { CALL_ROUTE, type CallRouteInput, callInputOf } from "./call-route.ts";
 
 export interface CallDeps {
@@ -70,7 +72,8 @@ export const BILLED_ROUTE = {
     [HOLD_HEADER]: "As `postern.hold`.",
     [QUOTE_HEADER]: "The `offer` of a quote for this request, as `postern.quote`.",
     [RECEIPT_HEADER]: "`1`: sign a receipt of the call, as `postern.receipt`.",
-    [CACHE_HEADER]: "Seconds to cache the reply: see `/docs/caching`.",
+    [CACHE_HEADER]: "As `postern.cache`.",
+    [STRICT_HEADER]: "`true`: a 400 instead of dropping a field. See `/docs/translation`.",
     [LOSSY_HEADER]: "`true` or `false`, as `postern.lossy`.",
   },
 } as const;
@@ -79,6 +82,7 @@ export const RESPONSE_HEADERS = {
   "x-postern-cost-usd": "In US dollars. A stream has it in its usage.",
   [RECEIPT_HEADER]: "The signed receipt, if asked for; not on streams.",
   [CACHE_HEADER]: "`hit`, `miss` or `bypass`.",
+  [PRESET_HEADER]: "The preset that was used, such as `reviewer@3`.",
   "ratelimit-policy": "Calls per minute and burst, if the key has a limit.",
   ratelimit: "Its rest, and seconds until it is full.",
   "x-postern-max-tokens": "The output limit that credits afford, if lower.",

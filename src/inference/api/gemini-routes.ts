@@ -44,12 +44,12 @@ interface GeminiDeps extends CallDeps {
   readonly countTokens: CountTokensDeps;
 }
 
-const ModelParams = z.object({
-  model: z.string().meta({
-    description: "A model id from GET /v1beta/models.",
-    example: "sim/echo",
-  }),
-});
+const modelParams = (example: string) =>
+  z.object({
+    model: z.string().meta({ description: "A model id from GET /v1beta/models.", example }),
+  });
+const ModelParams = modelParams("sim/echo");
+const EmbedParams = modelParams("sim/embed");
 type ModelParams = z.infer<typeof ModelParams>;
 
 /** Google's clients add parameters of their own, which are ignored. */
@@ -139,6 +139,7 @@ function streamRoute(deps: GeminiDeps): Route {
       200: {
         description: "The chunks as a JSON array, or as server-sent events.",
         schema: z.array(GenerateReply).meta({ id: "GenerateContentChunks" }),
+        example: [GEMINI_EXAMPLES.reply],
         headers: RESPONSE_HEADERS,
         alternatives: [{ contentType: "text/event-stream", example: GEMINI_EXAMPLES.stream }],
       },
@@ -206,6 +207,7 @@ function embedRoute(deps: GeminiDeps, isBatch: boolean): Route {
   return modelRoute<ModelParams, undefined, unknown>({
     ...BILLED_ROUTE,
     ...GEMINI_ROUTE,
+    params: EmbedParams,
     path: `/v1beta/models/{model+}:${operation}`,
     id: operation,
     summary: isBatch

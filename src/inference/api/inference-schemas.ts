@@ -60,6 +60,9 @@ const ProviderPreferences = z
 
 const CallOptions = z
   .strictObject({
+    cache: z.union([z.int(), z.string()]).optional().meta({
+      description: "Seconds to cache the reply, or `off`: see `/docs/caching`.",
+    }),
     max_cost_usd: z
       .union([z.number().min(0), z.string()])
       .optional()
@@ -72,7 +75,8 @@ const CallOptions = z
         "If the call may cost more than `max_cost_usd`: lower the output limit until it fits (default), or refuse it with a 400 that says what would fit.",
     }),
     hold: z.enum(["rolling", "full"]).optional().meta({
-      description: "`full`: hold all that a stream can cost at first.",
+      description:
+        "`rolling` (default): a stream holds a part of what it can cost, and more as it runs. `full`: all of it at first.",
     }),
     quote: z.string().optional().meta({
       description:

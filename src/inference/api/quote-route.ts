@@ -94,8 +94,8 @@ export function quoteRoute(deps: QuoteDeps): Route {
     requestExample: EXAMPLES.chat.request,
     responses: {
       200: {
-        description: "The quote.",
-        schema: QuoteRecord,
+        description: "The quote; with `models`, a list of quotes and errors.",
+        schema: z.union([QuoteRecord, QuoteList]),
         example: {
           object: "quote",
           id: "quo_01kah5t3mq7d2c9w4e6r8t0yax",
@@ -115,7 +115,6 @@ export function quoteRoute(deps: QuoteDeps): Route {
           offer: "eyJhbGciOi…",
           expires_at: "2026-11-21T09:41:00.000Z",
         },
-        alternatives: [{ schema: QuoteList, contentType: "application/json" }],
       },
     },
     faults: ["workspace_frozen", "model_not_found", "provider_not_configured"],

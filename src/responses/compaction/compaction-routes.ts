@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { type Route, modelRoute } from "../../http/route.ts";
-import { MODEL_FAULTS } from "../../inference/api/call-handler.ts";
+import { MODEL_FAULTS, RESPONSE_HEADERS } from "../../inference/api/call-handler.ts";
 import { callInputOf, CALL_ROUTE } from "../../inference/api/call-route.ts";
 import type { Responses } from "../responses.ts";
 
@@ -79,7 +79,12 @@ export function compactRoute(responses: Responses): Route {
           ],
           usage: { cost: 0.000_012, input_tokens: 120, output_tokens: 40, total_tokens: 160 },
         },
-        headers: { "x-postern-cost-usd": "Cost of the call in US dollars." },
+        headers: {
+          "x-postern-cost-usd": "Cost of the call in US dollars.",
+          "x-postern-byok": RESPONSE_HEADERS["x-postern-byok"],
+          "x-postern-provider": RESPONSE_HEADERS["x-postern-provider"],
+          "x-postern-model": RESPONSE_HEADERS["x-postern-model"],
+        },
       },
     },
     faults: [...MODEL_FAULTS.filter((code) => code !== "conflict"), "not_found"],

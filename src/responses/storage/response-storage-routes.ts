@@ -63,7 +63,7 @@ function readRoute({ db, storage }: StorageRouteDeps): Route {
   return keyRoute({
     ...DOC,
     method: "GET",
-    id: "readResponseStorage",
+    id: "getResponseStorage",
     scope: "models:read",
     summary: "Get the settings of stored responses",
     responses: RESPONSES,

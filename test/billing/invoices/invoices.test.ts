@@ -107,7 +107,7 @@ describe.each(STORE_KINDS)("invoices on %s", (store) => {
       paid_at: null,
     });
     const read = await api(gateway, account, ["GET", `/v1/billing/invoice/${response.body.id}`]);
-    expectStatus("readInvoice", 200, read);
+    expectStatus("getInvoice", 200, read);
     expect(read.body).toEqual({ ...response.body });
   });
 
@@ -211,7 +211,7 @@ describe.each(STORE_KINDS)("invoices on %s", (store) => {
   test("returns 404 when reading or voiding another account's invoice", async () => {
     const [invoice, other] = [await buyCredits(gateway, account), await registerAccount(gateway)];
     const read = await api(gateway, other, ["GET", `/v1/billing/invoice/${invoice.id}`]);
-    expectStatus("readInvoice", 404, read);
+    expectStatus("getInvoice", 404, read);
     const voided = await api(gateway, other, ["POST", `/v1/billing/invoice/${invoice.id}/void`]);
     expectStatus("voidInvoice", 404, voided);
     const unknown = await api(gateway, account, ["POST", `/v1/billing/invoice/inv_none/void`]);

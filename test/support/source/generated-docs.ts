@@ -214,6 +214,13 @@ export function accountSettings(): readonly (readonly [
   );
 }
 
+const CREDENTIALS = {
+  none: "none",
+  optionalKey: "none, or key",
+  scimToken: "SCIM token",
+  metricsToken: "metrics token",
+} as const;
+
 function endpointTable(routes: readonly Route[]): string {
   return table(
     ["Method and path", "Auth", "Description"],
@@ -221,7 +228,7 @@ function endpointTable(routes: readonly Route[]): string {
       .filter((route) => route.hidden !== true)
       .map((route) => [
         `\`${route.method} ${route.path}\``,
-        requiresKey(route) ? "key" : "none",
+        requiresKey(route) ? "key" : CREDENTIALS[route.credential ?? "none"],
         `${route.summary}.`,
       ]),
   );
