@@ -61,7 +61,9 @@ const EMAIL_MAX = 254;
 
 const BalanceRecord = z
   .object({
-    credits: z.int().meta({ description: "One credit is $0.000001." }),
+    credits: z.int().meta({
+      description: "The balance with what is held. One credit is $0.000001.",
+    }),
     usd: z.number(),
     held_credits: z.int().meta({
       description: "Held by running calls, and reserved for the next calls of a busy key.",

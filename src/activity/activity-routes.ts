@@ -61,6 +61,7 @@ function listAuditRoute(db: Db): Route {
       cursor: cursorSchema("aud"),
       action: Action.optional().meta({
         description: "Only entries with this action, such as `key.revoked`.",
+        type: "string",
       }),
       actor: z.string().max(ID_MAX).optional().meta({
         description: "Only entries of the actor with this id.",

@@ -3,9 +3,8 @@
 import { z } from "zod";
 import { keyAct } from "../activity/audit.ts";
 import { invalid } from "../base/fault.ts";
-import { PAGE_LIMIT_DEFAULT } from "../base/pagination.ts";
 import { keyRoute, keyWriteRoute, oneResponse, type Route } from "../http/route.ts";
-import { listResponse, PageLimit } from "../http/schemas.ts";
+import { listResponse, PageQuery } from "../http/schemas.ts";
 import { findLiveKey } from "../keys/live-keys.ts";
 import type { SessionPosition } from "../ledger/session-rows.ts";
 import type { Db } from "../store/db.ts";
@@ -61,7 +60,7 @@ function listRoute({ db }: AgentSessionDeps): Route {
     description:
       "Newest first. A session begins with the first call that names it, and is deleted 30 days after its last call.",
     query: z.strictObject({
-      limit: PageLimit.default(PAGE_LIMIT_DEFAULT),
+      limit: PageQuery.limit,
       cursor: z
         .string()
         .max(100)

@@ -70,7 +70,7 @@ const TokenRequest = z
       description: "The attempt to poll. Default: the newest attempt started by this key.",
     }),
   })
-  .meta({ id: "ClaimTokenRequest" });
+  .meta({ id: "ClaimTokenRequest", required: ["grant_type"] });
 
 const ClaimedRecord = z
   .object({ status: z.literal("claimed"), account: AccountRecord })

@@ -64,7 +64,7 @@ const DeviceTokenRequest = z
     grant_type: parameter.meta({ description: `Must be \`${GRANT_TYPE}\`.` }),
     device_code: parameter.meta({ description: "Of POST /oauth/device_authorization." }),
   })
-  .meta({ id: "DeviceTokenRequest" });
+  .meta({ id: "DeviceTokenRequest", required: ["grant_type", "device_code"] });
 
 const DeviceToken = z
   .object({

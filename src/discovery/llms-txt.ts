@@ -30,7 +30,7 @@ export function llmsTxt(context: DocContext): string {
     section("Start here", [
       `- [auth.md](${settings.baseUrl}/auth.md): everything that an agent needs on one page`,
       `- [OpenAPI description](${settings.baseUrl}/openapi.yaml): every endpoint, field, error and example`,
-      `- [API reference](${settings.baseUrl}/docs): the same for human readers`,
+      `- [API reference](${settings.baseUrl}/docs/api): the same for human readers`,
     ]),
     ...tags.flatMap((tag) => {
       const links = visible

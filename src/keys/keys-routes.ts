@@ -144,9 +144,11 @@ function listRoute(db: Db): Route {
     query: z.strictObject({
       ...PageQuery,
       cursor: cursorSchema("key"),
-      derived_from: cursorSchema("key").meta({
-        description: "Only keys below this one.",
-      }),
+      derived_from: z
+        .string()
+        .regex(/^key_[0-9a-z]{26}$/, `must be the id of a key, such as ${KEY_EXAMPLE.id}`)
+        .optional()
+        .meta({ description: "Only keys below this one." }),
     }),
     responses: listResponse("A page of keys.", KeyRecord, "ApiKeyList", KEY_EXAMPLE),
     faults: [],

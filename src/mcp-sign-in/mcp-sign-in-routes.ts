@@ -48,6 +48,7 @@ const RegisteredClient = z
   })
   .meta({ id: "McpClient" });
 
+const REQUIRED = ["code", "client_id", "redirect_uri", "code_verifier"] as const;
 const parameter = z.string().max(2_048).optional();
 
 const TokenRequest = z
@@ -59,7 +60,7 @@ const TokenRequest = z
     code_verifier: parameter.meta({ description: "The verifier of the `code_challenge` (PKCE)." }),
     resource: parameter.meta({ description: "That of the authorization request, if it is sent." }),
   })
-  .meta({ id: "McpTokenRequest" });
+  .meta({ id: "McpTokenRequest", required: ["grant_type", ...REQUIRED] });
 
 const Token = z
   .object({
@@ -218,8 +219,6 @@ function readTokenRequest(
   const { code = "", client_id: clientId = "", redirect_uri: redirectUri = "" } = body;
   return { code, clientId, redirectUri, resource, codeVerifier: body.code_verifier ?? "" };
 }
-
-const REQUIRED = ["code", "client_id", "redirect_uri", "code_verifier"] as const;
 
 function tokenResponse(key: string, scopes: readonly string[]): RouteResponse {
   return {

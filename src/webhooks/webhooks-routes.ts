@@ -29,14 +29,9 @@ const WebhookUrl = z.string().min(1).max(URL_LENGTH_MAX).meta({
   description: "A public https:// URL on port 443 or 8443, without user name and password.",
 });
 
-const EventTypes = z
-  .array(SubscribedEventType)
-  .min(1)
-  .max(EVENTS_MAX)
-  .meta({
-    description:
-      "The event types to send: see `/docs/webhooks`. `*` for all, which is the default.",
-  });
+const EventTypes = z.array(SubscribedEventType).min(1).max(EVENTS_MAX).meta({
+  description: "The event types to send: see `/docs/webhooks`. `*` for all, which is the default.",
+});
 
 const Description = z
   .string()

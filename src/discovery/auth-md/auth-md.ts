@@ -75,7 +75,7 @@ function introduction(context: DocContext): string {
       [
         ["Base URL", `\`${settings.baseUrl}\``],
         ["Base URL for OpenAI SDKs", `\`${settings.baseUrl}/v1\``],
-        ["Base URL for Anthropic SDKs", `\`${settings.baseUrl}\``],
+        ["Base URL for Anthropic's and Google's SDKs", `\`${settings.baseUrl}\``],
         ["Authentication", "`authorization: Bearer <API_KEY>`, or `x-api-key: <API_KEY>`"],
         ["Key format", `\`${settings.keyPrefix}-rt-\` followed by 49 letters and digits`],
         ["Starting credits", creditsText(settings.startingCredits)],

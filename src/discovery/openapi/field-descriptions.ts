@@ -113,7 +113,7 @@ const DESCRIPTIONS_BY_PATH: Readonly<Record<string, string>> = {
   "AutoTopUp.last_attempt.reason": "Why it failed; `null` otherwise.",
   "AutoTopUp.last_attempt.state":
     "`charging` and `processing` are open, `paid` added credits, `failed` charged nothing.",
-  "Balance.usd": "The balance in US dollars, less what is held.",
+  "Balance.usd": "The same in US dollars.",
   "ChatMessage.content": "A text, or a list of parts: text, images, files, audio.",
   "ChatMessage.role": "`system`, `developer`, `user`, `assistant` or `tool`.",
   "ClaimAttempt.claim_attempt": "What the agent shows to the person.",
@@ -277,7 +277,7 @@ const DESCRIPTIONS_BY_NAME: Readonly<Record<string, string>> = {
   ended_at: "When it ended; `null` if it has not.",
   error: "What went wrong.",
   error_description: "What happened and what to do.",
-  errors: "Calls that failed. They cost nothing.",
+  errors: "Calls that failed. Those that failed before their reply began cost nothing.",
   event_type: "The type of the event.",
   expires_at: "When it expires; `null` if it does not.",
   first_call_at: "The first call.",

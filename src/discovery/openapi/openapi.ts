@@ -27,7 +27,7 @@ export function openApiDocument(
     "x-service-info": {
       categories: ["ai"],
       docs: {
-        apiReference: `${settings.baseUrl}/docs`,
+        apiReference: `${settings.baseUrl}/docs/api`,
         homepage: settings.baseUrl,
         llms: `${settings.baseUrl}/llms.txt`,
       },

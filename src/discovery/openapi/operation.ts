@@ -175,11 +175,15 @@ function parameter(name: string, location: "path" | "query", field: Field): Para
   };
 }
 
+/** Follows the reference to a component. */
+function wholeSchema({ components }: SchemaRegistry, schema: JsonSchema): JsonSchema {
+  return schema.$ref === undefined
+    ? schema
+    : (components[schema.$ref.slice(COMPONENTS_PREFIX.length)] ?? {});
+}
+
 function fieldsOf(registry: SchemaRegistry, schema: JsonSchema): Readonly<Record<string, Field>> {
-  const whole =
-    schema.$ref === undefined
-      ? schema
-      : (registry.components[schema.$ref.slice(COMPONENTS_PREFIX.length)] ?? {});
+  const whole = wholeSchema(registry, schema);
   const fields = Object.entries(whole.properties ?? {}).map(([name, property]) => [
     name,
     {
@@ -221,12 +225,14 @@ function requestBodyOf(
   settings: DiscoverySettings,
 ): NonNullable<Operation["requestBody"]> {
   const example = exampleRequest(route, settings);
+  const schema = registry.jsonSchemaFor("input", body);
+  const { required = [] } = wholeSchema(registry, schema);
   const media: MediaType = {
-    schema: registry.jsonSchemaFor("input", body),
+    schema,
     ...(example === undefined ? {} : { example }),
   };
   const content = Object.fromEntries(mediaTypesOf(route).map((type) => [type, media] as const));
-  return { required: !body.safeParse({}).success, content };
+  return { required: required.length > 0 || !body.safeParse({}).success, content };
 }
 
 function mediaTypesOf({ bodyType, multipart }: Route): readonly string[] {
