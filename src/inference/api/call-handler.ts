@@ -30,7 +30,6 @@ import {
   SESSION_LIMIT_HEADER,
 } from "../request/call-options.ts";
 import type { Api } from "../request/parse-request.ts";
-import { STRICT_HEADER } from "../translate/losses.ts";
 import { CALL_ROUTE, type CallRouteInput, callInputOf } from "./call-route.ts";
 
 export interface CallDeps {
@@ -73,7 +72,7 @@ export const BILLED_ROUTE = {
     [QUOTE_HEADER]: "The `offer` of a quote for this request, as `postern.quote`.",
     [RECEIPT_HEADER]: "`1`: sign a receipt of the call, as `postern.receipt`.",
     [CACHE_HEADER]: "As `postern.cache`.",
-    [STRICT_HEADER]: "`true`: a 400 instead of dropping a field. See `/docs/translation`.",
+    "x-postern-strict": "`true`: a 400 instead of dropping a field. See `/docs/translation`.",
     [LOSSY_HEADER]: "`true` or `false`, as `postern.lossy`.",
   },
 } as const;
