@@ -59,6 +59,8 @@ describeEachStore((kind) => {
     const { url } = harness.gateway;
     const json = await fetch(`${url}/v1/service-levels`);
     expectStatus("listServiceLevels", 200, json);
+    const headers = { "if-none-match": json.headers.get("etag") ?? "" };
+    expectStatus("listServiceLevels", 304, await fetch(`${url}/v1/service-levels`, { headers }));
     const html = await (await fetch(`${url}/docs/sla`)).text();
     return [html, (await json.json()) as Record<string, unknown>];
   };

@@ -55,6 +55,9 @@ describeEachStore((kind) => {
     harness.clock.now += MINUTE_MS;
     const response = await fetch(`${harness.gateway.url}/v1/status`);
     expectStatus("getStatus", 200, response);
+    const headers = { "if-none-match": response.headers.get("etag") ?? "" };
+    const again = await fetch(`${harness.gateway.url}/v1/status`, { headers });
+    expectStatus("getStatus", 304, again);
     // Safe because the route's schema is this type.
     return (await response.json()) as Status;
   };
