@@ -181,3 +181,18 @@ function luminance(hex: string): number {
   });
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
 }
+
+test("examples of guides name no simulated model where there is none", async () => {
+  const real = createSite(sampleRoutes, {
+    ...settings,
+    exampleModel: "openai/gpt-5.4",
+    exampleEmbeddingModel: "openai/text-embedding-3-small",
+  });
+  for (const guide of ["audio", "google-genai", "images", "moderation", "rerank", "streaming"]) {
+    const text = await real.text(`/docs/guides/${guide}.md`);
+    expect([guide, text.match(/\bsim\/[\w-]+/)?.[0]]).toEqual([guide, undefined]);
+  }
+  expect(await real.text("/docs/guides/google-genai.md")).toContain(
+    "/v1beta/models/openai/text-embedding-3-small:embedContent",
+  );
+});
