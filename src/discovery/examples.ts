@@ -22,25 +22,30 @@ function isModelCall({ requestExample }: Route): boolean {
   return isObject(requestExample) && typeof requestExample["model"] === "string";
 }
 
+const SPEECH = { model: "groq/canopylabs/orpheus-v1-english", voice: "hannah" };
 /** What examples have in place of a simulated model on a gateway without the simulator. */
 const PROVIDER_MODELS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   "sim/image": { model: "openai/gpt-image-2" },
   "sim/rerank": { model: "cohere/rerank-v4.0-pro" },
-  "sim/speech": { model: "groq/canopylabs/orpheus-v1-english", voice: "hannah" },
+  "sim/speech": SPEECH,
   "sim/transcribe": { model: "openai/gpt-transcribe" },
   "sim/moderation": { model: "openai/omni-moderation-latest" },
 };
 
-const SIMULATED_MODEL = /\bsim\/(?:echo|embed|image|rerank|speech|transcribe|moderation)(?![\w-])/g;
+const SIMULATED_MODEL = /\bsim\/(?:embed|image|rerank|speech|transcribe|moderation)(?![\w-])/g;
+const SPEECH_VOICE = /(?<=voice"?\s?[:=]\s?")alloy/g;
 
 /** A text with models that this gateway can call in place of the simulated ones. */
 export function withExampleModels(text: string, settings: DiscoverySettings): string {
   const { exampleModel, exampleEmbeddingModel } = settings;
-  const isSimulated = exampleEmbeddingModel.startsWith("sim/");
-  return text.replaceAll(SIMULATED_MODEL, (model) => {
-    if (model === "sim/echo") return exampleModel;
-    return isSimulated ? model : (PROVIDER_MODELS[model] ?? exampleEmbeddingModel);
-  });
+  const named = text.replaceAll("sim/echo", exampleModel);
+  if (exampleEmbeddingModel.startsWith("sim/")) return named;
+  return named
+    .replaceAll(SPEECH_VOICE, SPEECH.voice)
+    .replaceAll(
+      SIMULATED_MODEL,
+      (name) => PROVIDER_MODELS[name]?.["model"] ?? exampleEmbeddingModel,
+    );
 }
 
 function withExampleModel(route: Route, settings: DiscoverySettings, example: unknown): unknown {
