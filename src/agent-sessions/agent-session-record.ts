@@ -26,11 +26,9 @@ const SESSION_FIELDS = {
     .meta({ description: "What new calls can hold; null without a limit." }),
   agents_count: z.int().meta({ description: "Its agents, including the main agent." }),
   calls: z.int(),
-  errors: z
-    .int()
-    .meta({
-      description: "Calls that failed. Those that failed before their reply began cost nothing.",
-    }),
+  errors: z.int().meta({
+    description: "Calls that failed. Those that failed before their reply began cost nothing.",
+  }),
   input_tokens: z.int(),
   output_tokens: z.int(),
 };

@@ -144,11 +144,9 @@ const Latency = z
 
 const SUM_FIELDS = {
   calls: z.int(),
-  errors: z
-    .int()
-    .meta({
-      description: "Calls that failed. Those that failed before their reply began cost nothing.",
-    }),
+  errors: z.int().meta({
+    description: "Calls that failed. Those that failed before their reply began cost nothing.",
+  }),
   client_aborted: z.int().meta({ description: "Calls whose client disconnected." }),
   usage: Tokens,
   cache_hit_share: z.number().meta({
