@@ -226,7 +226,7 @@ test("adds keys and deletes one after a confirmation, in a browser without JavaS
     const page = await context.newPage();
     await page.goto(`${fixture.gateway.url}/console/${fixture.account.id}`);
     await page.click("nav >> text=Provider keys");
-    await page.locator("main", { hasText: "No provider keys yet." }).waitFor();
+    await page.locator("main", { hasText: "No provider keys yet" }).waitFor();
     for (const keyName of ["the first", "the second"]) {
       await page.click("text=Add provider key");
       await page.selectOption("#add-provider", "openai");

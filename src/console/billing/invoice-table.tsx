@@ -46,7 +46,7 @@ export function InvoiceTable({ user, workspace, invoices, olderCursor }: Invoice
       }
     >
       {invoices.length === 0 ? (
-        <EmptyState title="No invoices yet.">
+        <EmptyState title="No invoices yet">
           <p class="note">Each purchase has an invoice here, and a receipt once it is paid.</p>
         </EmptyState>
       ) : (

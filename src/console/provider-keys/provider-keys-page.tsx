@@ -78,7 +78,7 @@ export function providerKeysPage(props: ProviderKeysPageProps): PageLayout {
         ) : null}
         <Card id="active" title="Active keys">
           {live.length === 0 ? (
-            <EmptyState title="No provider keys yet.">
+            <EmptyState title="No provider keys yet">
               <p class="note">Calls use the gateway's accounts and cost credits.</p>
             </EmptyState>
           ) : (
