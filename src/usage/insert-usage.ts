@@ -19,7 +19,7 @@ export interface BatchCharges {
 export async function insertUsage(
   tx: Tx,
   records: readonly UsageRecord[],
-  charges: BatchCharges = { hours: [] },
+  charges: BatchCharges = { accountId: accountOf(records), hours: [] },
   queue?: RollupQueue,
 ): Promise<void> {
   const rows = records.map((record, index) => toUsageValues(record, charges.calls?.[index]));
@@ -28,6 +28,11 @@ export async function insertUsage(
     queueUsage(tx, records, charges, queue),
     addSessionUsage(tx, records),
   ]);
+}
+
+function accountOf(records: readonly UsageRecord[]): string {
+  const [accountId = "", ...others] = new Set(records.map((record) => record.accountId));
+  return others.length === 0 ? accountId : "";
 }
 
 async function queueUsage(
