@@ -76,7 +76,8 @@ describe.skipIf(isSkipped)("a gateway on Citus", () => {
       (bytes, index) => bytes - (before[index] ?? 0) > CALLS * CALL_BYTES,
     );
     expect(written).toHaveLength(1);
-    expect(await transactionsOfTwoPhases()).toBeLessThanOrEqual(twoPhases);
+    // Those of background jobs are fewer than one for each call.
+    expect(await transactionsOfTwoPhases()).toBeLessThan(twoPhases + CALLS);
   });
 
   test("serves calls of many accounts at once, and verifies the ledger meanwhile", async () => {
