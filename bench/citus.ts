@@ -236,6 +236,7 @@ async function callOnce(
     method: "POST",
     headers: {
       authorization: `Bearer ${key}`,
+      "content-type": "application/json",
       ...(hasIdempotencyKey ? { "idempotency-key": crypto.randomUUID() } : {}),
     },
     body: JSON.stringify({ ...REQUEST, ...fields }),
