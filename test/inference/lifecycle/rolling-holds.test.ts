@@ -14,6 +14,7 @@ import {
   type TestAccount,
 } from "../../support/gateway.ts";
 import { STORE_KINDS } from "../../support/stores/stores.ts";
+import { type GatedSimulator, startGatedSimulator } from "../support/gated-simulator.ts";
 import {
   type Api,
   bodyOf,
@@ -82,34 +83,39 @@ const LONG = "[[sim: tokens=20000 chunks=20000]] go";
 for (const store of STORE_KINDS)
   describe(`rolling holds on ${store}`, () => {
     let gateway: Gateway;
+    let gate: GatedSimulator;
+    let gated: Gateway;
     let monotonicOffset = 0;
     beforeAll(async () => {
       const monotonicNow = (): number => performance.now() + monotonicOffset;
-      gateway = await startGateway({ store, env: withModels(MODELS), monotonicNow });
+      const models = withModels(MODELS);
+      gateway = await startGateway({ store, env: models, monotonicNow });
+      gate = startGatedSimulator();
+      gated = await startGateway({ store, env: { ...models, SIM_BASE_URL: gate.url } });
     });
     afterAll(async () => {
-      await expectSettledLedger(gateway.server.db);
-      await gateway.stop();
+      for (const one of [gateway, gated]) {
+        await expectSettledLedger(one.server.db);
+        await one.stop();
+      }
+      await gate.stop();
     });
 
-    const accountWith = async (usd: number): Promise<TestAccount> => {
-      const account = await registerAccount(gateway);
+    const accountWith = async (usd: number, target = gateway): Promise<TestAccount> => {
+      const account = await registerAccount(target);
       // Registration grants 5 cents.
-      await grantCredits(gateway, account, (nanoFromUsd(usd) ?? 0n) - 50_000_000n);
+      await grantCredits(target, account, (nanoFromUsd(usd) ?? 0n) - 50_000_000n);
       return account;
     };
-    const stream = (account: Caller, api: Api, text: string, more: Json = {}) =>
-      postCall(
-        gateway,
-        account,
-        api,
-        bodyOf(api, text, {
-          model: "sim/large",
-          stream: true,
-          [LIMIT_OF[api]]: OUTPUT_MAX,
-          ...more,
-        }),
-      );
+    const streamBody = (api: Api, text: string, more: Json = {}): Json =>
+      bodyOf(api, text, {
+        model: "sim/large",
+        stream: true,
+        [LIMIT_OF[api]]: OUTPUT_MAX,
+        ...more,
+      });
+    const stream = (account: Caller, api: Api, text: string, more?: Json) =>
+      postCall(gateway, account, api, streamBody(api, text, more));
     const recordOf = (response: Response) =>
       usageRecordOf(gateway.server.db, response.headers.get("x-request-id"));
 
@@ -166,19 +172,23 @@ for (const store of STORE_KINDS)
 
     for (const [[name, model], api] of pairsOn(store, CUT_MODELS, STREAMED_APIS))
       test(`ends as at the output limit if nothing more can be held (${api}, ${name})`, async () => {
-        const account = await accountWith(0.3);
-        const responses = await Promise.all([
-          stream(account, api, LONG, { model, stream_options: { include_usage: true } }),
-          stream(account, api, LONG, { model, stream_options: { include_usage: true } }),
-        ]);
+        const account = await accountWith(0.3, gated);
+        gate.close();
+        const more = { model, stream_options: { include_usage: true } };
+        const body = streamBody(api, LONG, more);
+        const calls = [1, 2].map(() => postCall(gated, account, api, body));
+        // Both have a first part of their hold.
+        await waitUntil(gate.waiting, (waiting) => waiting === 2);
+        gate.open();
+        const responses = await Promise.all(calls);
         const texts = await Promise.all(responses.map((response) => response.text()));
-        await expectSettledLedger(gateway.server.db);
-        const records = await usageRecordsOf(gateway.server.db, account.id);
+        await expectSettledLedger(gated.server.db);
+        const records = await usageRecordsOf(gated.server.db, account.id);
         const spent = records.reduce(
           (sum, record) => sum + BigInt(String(record["cost_nano"])),
           0n,
         );
-        const { promo, held } = await readWallet(gateway.server.db, account.id);
+        const { promo, held } = await readWallet(gated.server.db, account.id);
         expect([promo + spent, held]).toEqual([300_000_000n, 0n]);
         const cut = records.findIndex(({ outcome }) => outcome === "budget_cut");
         const record = records[cut];
