@@ -506,6 +506,24 @@ test("calls on leases keep the rate limit", async () => {
   expect(held).toBe(20);
 });
 
+test("calls that the lease of another process counts in advance are not refused", async () => {
+  await openFunded(1_000_000n);
+  const limited = { rateLimit: { intervalMs: 1_000, burst: 20 } };
+  // Its open call keeps the lease.
+  await nextLeasedCall(await startProcess("other"), limited);
+  const { length } = await db.all("select id from usage_record where account_id = ?", [account]);
+  let held = length + 1;
+  const ledger = await startProcess("one", { leases: { now: () => now, busyHolds: Infinity } });
+  for (;;) {
+    const call = callOf(limited);
+    const { status } = await ledger.hold(call);
+    if (status !== "held") break;
+    held += 1;
+    await settle(ledger, call);
+  }
+  expect(held).toBe(20);
+});
+
 test("the lease of a killed process is free again after the sweep, and its late calls are charged once", async () => {
   await openFunded(1_000_000n);
   const ledger = await startProcess("one");

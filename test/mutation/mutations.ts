@@ -444,17 +444,6 @@ const LEDGER: readonly Mutation[] = [
     [["a refund leaves what a process has leased", "    await freeLeasedCredits(db, fact);\n", ""]],
   ),
   ...of(
-    "src/inference/lifecycle/hold/hold.ts",
-    ["billing/x402/upto-calls"],
-    [
-      [
-        "a lease reserves what a wallet has signed for one call",
-        "      input.ceiling !== undefined,",
-        "      false,",
-      ],
-    ],
-  ),
-  ...of(
     "src/keys/keys.ts",
     ["ledger/credit-leases"],
     [
