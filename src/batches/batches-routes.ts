@@ -131,7 +131,7 @@ function createRoute({ batches }: BatchRouteDeps): Route {
     },
     responses: { 200: { description: "The batch.", schema: BatchRecord, example: EXAMPLE } },
     faults: REFUSALS,
-    before: async ({ caller, body, headers, now }) =>
+    before: async ({ caller, body, bodyText, headers, now }) =>
       batches.prepare({
         caller,
         form: "openai",
@@ -141,7 +141,7 @@ function createRoute({ batches }: BatchRouteDeps): Route {
         processing: body.processing,
         inputFileId: body.input_file_id ?? null,
         windowMs: Number.parseInt(body.completion_window, 10) * HOUR_MS,
-        items: await readItems(batches, caller, { ...body, now }),
+        items: await readItems(batches, caller, { ...body, bodyText, now }),
       }),
     undo: batches.discard,
     run: async (tx, { caller, clientIp, now }, prepared) => {
@@ -167,13 +167,16 @@ async function readItems(
     requests,
     endpoint,
     input_file_id: fileId,
+    bodyText,
     now,
-  }: z.infer<typeof NewBatch> & { readonly now: number },
+  }: z.infer<typeof NewBatch> & { readonly bodyText: string; readonly now: number },
 ): Promise<NewBatchRequest["items"]> {
   if ((requests === undefined) === (fileId === undefined))
     throw invalid("requests", "Send either `requests` or `input_file_id`.");
   if (requests !== undefined)
-    return bodyItems(requests, (request, path) => toSentItem(request, path, endpoint));
+    return bodyItems(requests, bodyText, (request, path, text) =>
+      toSentItem(request, path, { endpoint, text }),
+    );
   const options = { now, param: "input_file_id" };
   const file = await getFile(db, reachOf(caller), fileId ?? "", options);
   if (file.purpose !== "batch")

@@ -14,6 +14,7 @@ import type { CallInput } from "../inference/lifecycle/call.ts";
 import type { ItemEstimate } from "../inference/lifecycle/estimate-item.ts";
 import { ceilCredits } from "../inference/lifecycle/hold/hold-faults.ts";
 import { rejectQuote } from "../inference/request/call-options.ts";
+import { itemTexts, memberText } from "../inference/request/json-edit.ts";
 import { type BatchHoldOutcome, freeCreditsForBatch, holdBatch } from "../ledger/batch-holds.ts";
 import type { KeyRateLimit } from "../ledger/rate-limit-rules.ts";
 import type { Db, Reader, Tx } from "../store/db.ts";
@@ -63,8 +64,8 @@ export interface SentItem {
   readonly path: string;
   readonly customId: unknown;
   readonly body: unknown;
-  /** The body as it was sent; absent for its compact JSON. */
-  readonly text?: string;
+  /** The body as it was sent. */
+  readonly text: string | undefined;
 }
 
 export const PROCESSINGS = ["auto", "gateway", "provider"] as const;
@@ -250,7 +251,7 @@ interface StoredItems extends Pick<PreparedBatch, "requests" | "bytes"> {
 
 /** What is wrong with the structure of a batch fails all of it; what is wrong with a call fails the item. */
 function checkItem(
-  { path, customId, body, text = JSON.stringify(body) }: SentItem,
+  { path, customId, body, text }: SentItem,
   seen: Set<string>,
 ): { readonly customId: string; readonly text: string } {
   if (seen.size >= REQUESTS_MAX) throw tooManyRequests(path);
@@ -265,7 +266,8 @@ function checkItem(
       `\`custom_id\` of ${path} is repeated: ${customId}. Give each request its own.`,
     );
   seen.add(customId);
-  if (!isObject(body)) throw invalid(path, `The body of ${path} must be an object.`);
+  if (!isObject(body) || text === undefined)
+    throw invalid(path, `The body of ${path} must be an object.`);
   for (const field of ["stream", "background"])
     if (body[field] !== undefined && body[field] !== null && body[field] !== false)
       throw invalid(
@@ -416,16 +418,18 @@ function sessionLimitFault(): Fault {
   });
 }
 
-/** The items of a batch whose requests are in the body that creates it. */
+/** The items of a batch whose requests are in the body that creates it: `requests`, as they were parsed from `bodyText`. */
 export function* bodyItems(
   requests: readonly unknown[],
-  toItem: (request: JsonObject, path: string) => SentItem,
+  bodyText: string,
+  toItem: (request: JsonObject, path: string, text: string) => SentItem,
 ): Generator<SentItem, undefined> {
   if (requests.length > REQUESTS_MAX) throw tooManyRequests("requests");
+  const texts = itemTexts(memberText(bodyText, "requests") ?? "[]");
   for (const [index, request] of requests.entries()) {
     const path = `requests[${index}]`;
     if (!isObject(request)) throw invalid(path, `\`${path}\` must be an object.`);
-    yield toItem(request, path);
+    yield toItem(request, path, texts.next().value ?? "");
   }
   return undefined;
 }

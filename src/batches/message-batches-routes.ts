@@ -5,6 +5,7 @@ import { keyAct } from "../activity/audit.ts";
 import { DAY_MS } from "../base/time.ts";
 import { reachOf } from "../http/reach.ts";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
+import { memberText } from "../inference/request/json-edit.ts";
 import { MessageBatchRecord, ProcessingField, toMessageBatchRecord } from "./batch-record.ts";
 import { listBatches } from "./batch-rows.ts";
 import type { BatchRouteDeps } from "./batches.ts";
@@ -96,7 +97,7 @@ function createRoute({ batches, baseUrl }: BatchRouteDeps): Route {
       "workspace_frozen",
       "conflict",
     ],
-    before: ({ caller, body, headers }) =>
+    before: ({ caller, body, bodyText, headers }) =>
       batches.prepare({
         caller,
         form: "messages",
@@ -106,11 +107,16 @@ function createRoute({ batches, baseUrl }: BatchRouteDeps): Route {
         processing: body.processing,
         inputFileId: null,
         windowMs: DAY_MS,
-        items: bodyItems(body.requests, ({ custom_id: customId, params }, path) => ({
-          path,
-          customId,
-          body: params,
-        })),
+        items: bodyItems(
+          body.requests,
+          bodyText,
+          ({ custom_id: customId, params }, path, text) => ({
+            path,
+            customId,
+            body: params,
+            text: memberText(text, "params"),
+          }),
+        ),
       }),
     undo: batches.discard,
     run: async (tx, { caller, clientIp, now }, prepared) => {

@@ -89,6 +89,44 @@ for (const store of STORE_KINDS) {
       ]);
     });
 
+    test("send each request as it was written, with all digits", async () => {
+      const rest = `"messages": [ {"role":"user","content":"Hi"} ],  "max_tokens": 50, "metadata": {}, "tools": [{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"n":{"type":"integer","maximum":18446744073709551615}}}}}]}`;
+      const body = (model: string): string => `{"model": "${model}", ${rest}`;
+      const post = (path: string, text: string) =>
+        fetch(gateway.url + path, { method: "POST", headers: account.headers, body: text });
+      const inBody = await post(
+        "/v1/batches",
+        `{"endpoint": "/v1/chat/completions", "requests": [ {"custom_id": "a]", "body": ${body("sim/echo")} } , {"custom_id": "b", "body": ${body("sim/echo")}} ]}`,
+      );
+      const form = new FormData();
+      form.set("purpose", "batch");
+      const line = `{"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": ${body("sim/echo")}}`;
+      form.set("file", new File([line], "requests.jsonl"));
+      const { authorization = "" } = account.headers;
+      const uploaded = await fetch(`${gateway.url}/v1/files`, {
+        method: "POST",
+        headers: { authorization },
+        body: form,
+      });
+      const file = (await uploaded.json()) as Json;
+      const inFile = await post(
+        "/v1/batches",
+        JSON.stringify({ endpoint: "/v1/chat/completions", input_file_id: file["id"] }),
+      );
+      const seen = await eventually(async () => {
+        const list = await fetch(`${gateway.simulatorUrl}/sim/requests?limit=20`);
+        const { data } = (await list.json()) as { data: readonly { body: string }[] };
+        const found = data.filter((request) => request.body.includes("18446744073709551615"));
+        return found.length === 3 && found;
+      });
+      for (const { body: sent } of seen) expect(sent).toEndWith(body("echo").slice(1));
+      for (const created of [inBody, inFile]) {
+        expect(created.status).toBe(200);
+        const { id } = (await created.json()) as Json;
+        expect((await waitForEnd(gateway, account, id))["status"]).toBe("completed");
+      }
+    });
+
     for (const [endpoint, body] of [
       ["/v1/responses", { model: "openai/gpt-5-mini", input: "Hi", max_output_tokens: 64 }],
       [

@@ -5,6 +5,7 @@ import { Fault, invalid } from "../../base/fault.ts";
 import { isObject, parseJson } from "../../base/json.ts";
 import { type Reach, REACH_TEXT } from "../../http/reach.ts";
 import { rejectUnboundedJson } from "../../http/request/body.ts";
+import { memberText } from "../../inference/request/json-edit.ts";
 import type { Reader } from "../../store/db.ts";
 import { openSealer } from "../batch-encryption.ts";
 import { REQUESTS_MAX, type SentItem } from "../create-batch.ts";
@@ -81,16 +82,16 @@ export async function* fileItems(
     const json = parseJson(text);
     if (!isObject(json))
       throw invalid("input_file_id", `${path} of the file is not a JSON object.`);
-    yield toSentItem(json, path, endpoint);
+    yield toSentItem(json, path, { endpoint, text });
   }
   return undefined;
 }
 
-/** A request in OpenAI's form. */
+/** A request in OpenAI's form, as it was parsed from `text`. */
 export function toSentItem(
   { custom_id: customId, method, url, body }: Readonly<Record<string, unknown>>,
   path: string,
-  endpoint: string,
+  { endpoint, text }: { readonly endpoint: string; readonly text: string },
 ): SentItem {
   if (method !== undefined && method !== "POST")
     throw invalid(`${path}.method`, `\`method\` of ${path} must be POST.`);
@@ -99,5 +100,5 @@ export function toSentItem(
       `${path}.url`,
       `\`url\` of ${path} must be the endpoint of the batch, ${endpoint}. Send requests of other endpoints as another batch.`,
     );
-  return { path, customId, body };
+  return { path, customId, body, text: memberText(text, "body") };
 }

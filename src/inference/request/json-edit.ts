@@ -50,6 +50,23 @@ export function memberSpans(text: string, from = 0): ObjectSpans | undefined {
   return { start: open, end: at + 1, members, memberCount: members.size + nested.members };
 }
 
+/** A member of the object that the text is, as it is written. */
+export function memberText(text: string, name: string): string | undefined {
+  const span = memberSpans(text)?.members.get(name);
+  return span && text.slice(span.start, span.end);
+}
+
+/** The items of the list that the text is, as they are written. */
+export function* itemTexts(list: string): Generator<string, undefined> {
+  const end = list.lastIndexOf("]");
+  for (let at = skipWhitespace(list, 1); at < end;) {
+    const itemEnd = valueEnd(list, at, { members: 0 });
+    yield list.slice(at, itemEnd);
+    at = skipWhitespace(list, skipComma(list, itemEnd));
+  }
+  return undefined;
+}
+
 /** As JSON text. The names of fields and models repeat. */
 export const quoted: (name: string) => string = memoize((name) => JSON.stringify(name));
 
