@@ -51,7 +51,7 @@ export function parseBudget(
 function peopleOnlyFault(): Fault {
   return new Fault("forbidden", "a key cannot set a workspace's budget", {
     message:
-      "The account is claimed: people change its budgets, on the Budgets page of the console. Keys can read them.",
+      "The account is claimed: its owner, admins and billing members change budgets, on the Budgets page of the console. Keys can read them.",
     next: [
       {
         method: "GET",
