@@ -57,7 +57,7 @@ const HOME_FORMATS = ["html", "json", "markdown", "text"] as const;
 type HomeFormat = (typeof HOME_FORMATS)[number];
 
 interface Documents {
-  readonly yaml: () => Promise<CachedDocument>;
+  readonly yaml: () => CachedDocument;
   readonly json: () => CachedDocument;
   readonly llms: () => CachedDocument;
   readonly authMd: () => CachedDocument;
@@ -113,7 +113,7 @@ function createDocuments({
     (await import("./site/site-search.ts")).createDocsSearch(await site()),
   );
   return {
-    yaml: lazy(async () => cachedDocument(await openApiYaml(document()), OPENAPI_CONTENT_TYPE)),
+    yaml: lazy(() => cachedDocument(openApiYaml(document()), OPENAPI_CONTENT_TYPE)),
     json: lazy(() => cachedDocument(JSON.stringify(document()), JSON_TYPE)),
     llms: lazy(() => cachedDocument(llms(), LLMS_CONTENT_TYPE)),
     authMd: lazy(() => cachedDocument(authMd(context()), MARKDOWN_TYPE)),
@@ -325,9 +325,9 @@ function isClaudeCode(headers: Headers): boolean {
 
 function documentRoutes(documents: () => Documents): readonly Route[] {
   return DOCUMENT_ROUTES.map((route) =>
-    documentRoute(route, async (headers) => {
+    documentRoute(route, (headers) => {
       const { pick, pickForClaudeCode = pick } = route;
-      return await documents()[isClaudeCode(headers) ? pickForClaudeCode : pick]();
+      return documents()[isClaudeCode(headers) ? pickForClaudeCode : pick]();
     }),
   );
 }
@@ -350,7 +350,7 @@ function agentDocumentRoutes(
 
 function documentRoute(
   { path, id, summary, response }: Omit<DocumentRoute, "pick">,
-  read: (headers: Headers) => Promise<CachedDocument>,
+  read: (headers: Headers) => CachedDocument | Promise<CachedDocument>,
 ): Route {
   return publicRoute({
     method: "GET",

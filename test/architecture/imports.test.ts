@@ -19,6 +19,7 @@ const WIRE = /^packages\/wires\/src\/(chat|responses|messages|gemini|converse)\/
 /** The files that use the Bun runtime itself; everything else runs on standard APIs. */
 const RUNTIME_FILES = new Set([
   "src/discovery/markdown.ts",
+  "src/discovery/openapi/openapi.ts",
   "src/http/listen.ts",
   "src/http/response-stream.ts",
   "packages/http-client/src/socket.ts",

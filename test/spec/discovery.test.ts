@@ -81,8 +81,10 @@ describe("discovery documents", () => {
   });
 
   test("/openapi.yaml and /openapi.json are equal", async () => {
-    const yaml: unknown = parse((await call(gateway, "GET /openapi.yaml")).text);
-    expect((await call(gateway, "GET /openapi.json")).body).toEqual(yaml as Json);
+    const { text } = await call(gateway, "GET /openapi.yaml");
+    expect((await call(gateway, "GET /openapi.json")).body).toEqual(parse(text) as Json);
+    // Parsers of YAML 1.1 read these words as booleans.
+    expect(text).not.toMatch(/[:-] (?:on|off|yes|no|y|n)$/im);
   });
 
   test("/ is HTML, JSON or text by the accept header", async () => {
@@ -299,7 +301,7 @@ describe("versioning", () => {
   });
 
   test("/openapi.yaml is served", async () => {
-    const document: unknown = parse((await call(gateway, "GET /openapi.yaml")).text);
+    const document = Bun.YAML.parse((await call(gateway, "GET /openapi.yaml")).text);
     expect(valueAt(document, "openapi")).toMatch(/^3\.1\./);
     const described = Object.keys(valueAt(document, "paths") as object);
     for (const { path, hidden } of gateway.server.routes)

@@ -4,7 +4,6 @@
 import { afterAll, expect, test } from "bun:test";
 import { readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import { parse } from "yaml";
 import { postModern } from "../mcp/raw-mcp.ts";
 import { startGateway } from "../support/gateway.ts";
 import { type ApiResponse, call, type Json, listAt, textAt, valueAt } from "./api-client.ts";
@@ -134,7 +133,7 @@ async function linkSession(counter: Counter): Promise<Session> {
   };
   /** Sends the example of an operation of the OpenAPI description. */
   const operate = async (operationId: string, changes: Json = {}): Promise<Json> => {
-    const spec = parse((await send("GET", textAt(home, "openapi"))).text) as Json;
+    const spec = Bun.YAML.parse((await send("GET", textAt(home, "openapi"))).text) as Json;
     const operations = Object.entries(valueAt(spec, "paths") as Json).flatMap(([url, methods]) =>
       Object.entries(methods as Json).map(([method, operation]) => ({ url, method, operation })),
     );

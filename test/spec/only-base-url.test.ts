@@ -5,7 +5,6 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { Challenge, Credential } from "mppx";
-import { parse } from "yaml";
 import { createEvmClient, type MppClient } from "../billing/mpp/client.ts";
 import { fundedWallet } from "../billing/x402/wallet.ts";
 import { CLIENT, startFakeIssuer } from "../people/fake-oidc-issuer.ts";
@@ -94,7 +93,9 @@ describe("from the base URL alone", () => {
   test("the commands of auth.md do everything over HTTP", async () => {
     const { auth } = await discover(gateway.url);
     const guide = await (await fetch(auth)).text();
-    const spec = parse(await (await fetch(`${new URL(auth).origin}/openapi.yaml`)).text()) as Json;
+    const spec = Bun.YAML.parse(
+      await (await fetch(`${new URL(auth).origin}/openapi.yaml`)).text(),
+    ) as Json;
     expect(valueAt(spec, "openapi")).toBeString();
     let key = "";
     const wallet = newWalletClient();

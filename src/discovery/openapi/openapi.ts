@@ -43,10 +43,10 @@ export function openApiDocument(
   };
 }
 
-// The library is loaded on the first request, to keep startup fast.
-export async function openApiYaml(document: OpenApiDocument): Promise<string> {
-  const { stringify } = await import("yaml");
-  return stringify(document, { aliasDuplicateObjects: false, lineWidth: 100 });
+/** Quotes strings that parsers of YAML 1.1 read as booleans, such as `on`. */
+export function openApiYaml(document: OpenApiDocument): string {
+  // A copy, because an object that the document has twice would become an alias.
+  return Bun.YAML.stringify(JSON.parse(JSON.stringify(document)), undefined, 2);
 }
 
 function infoOf(settings: DiscoverySettings): OpenApiDocument["info"] {
