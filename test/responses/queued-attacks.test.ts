@@ -4,7 +4,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { cancelBatch } from "../../src/batches/batch-rows.ts";
 import { deleteExpired, type QueuedResponse } from "../../src/responses/storage/response-rows.ts";
-import type { Tx } from "../../src/store/db.ts";
+import type { Db, Tx } from "../../src/store/db.ts";
 import { setBatchFaults } from "../batches/batch-harness.ts";
 import {
   GPT,
@@ -163,6 +163,7 @@ for (const store of STORE_KINDS) {
       });
       await reach("sent");
       at.advance(24 * HOUR_MS + 60_000);
+      await sweepExpired(at.gateway.server.db, at.now());
       expect(await ended(account, json["id"])).toMatchObject({ status: "failed", output: [] });
       await noHold();
       expect(await usageRecordsOf(at.gateway.server.db, account.id)).toEqual([]);
@@ -178,10 +179,7 @@ for (const store of STORE_KINDS) {
         body: { store: "never" },
       });
       expect(set.status).toBe(200);
-      const now = at.now();
-      const cancel = async (tx: Tx, { holdId: id, accountId }: QueuedResponse): Promise<void> =>
-        void (await cancelBatch(tx, { id, accountId }, now));
-      await db.write((tx) => deleteExpired(tx, { now, limit: 2 * RESPONSES_MAX, cancel }));
+      await sweepExpired(db, at.now());
       await noHold();
       expect((await getResponse(at.gateway, account, json["id"])).status).toBe(404);
       expect(await usageRecordsOf(db, account.id)).toEqual([]);
@@ -404,4 +402,11 @@ for (const store of STORE_KINDS) {
       expect(await usageRecordsOf(db, account.id)).toEqual([]);
     });
   });
+}
+
+/** The job that deletes what has expired. */
+async function sweepExpired(db: Db, now: number): Promise<void> {
+  const cancel = async (tx: Tx, { holdId: id, accountId }: QueuedResponse): Promise<void> =>
+    void (await cancelBatch(tx, { id, accountId }, now));
+  await db.write((tx) => deleteExpired(tx, { now, limit: 2 * RESPONSES_MAX, cancel }));
 }

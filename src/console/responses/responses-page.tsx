@@ -109,6 +109,7 @@ export interface ResponsePageDeps extends ConsoleReadDeps {
   readonly db: Db;
   /** The operator's setting. */
   readonly storage: ResponseStorage;
+  readonly forgetLookUps: () => void;
 }
 
 const PATH = "/console/{account}/responses";
@@ -156,7 +157,10 @@ function changeRoute(deps: ResponsePageDeps): Route {
     permission: "responses.change",
     write: (tx, { act, body }) =>
       changeStorage(tx, act, deps.storage, parseStorage(body, deps.storage)),
-    done: ({ account }) => donePath(workspacePath(account, "/responses"), "saved"),
+    done: ({ account }) => {
+      deps.forgetLookUps();
+      return donePath(workspacePath(account, "/responses"), "saved");
+    },
     rejected: async ({ view, account, body }, error) => {
       const state = await readStorage(deps.db, deps.storage, account);
       const rejected = { store: body.store, retentionDays: body.retention_days, error };

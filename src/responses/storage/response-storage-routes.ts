@@ -11,6 +11,8 @@ export interface StorageRouteDeps {
   readonly db: Db;
   /** The operator's setting. */
   readonly storage: ResponseStorage;
+  /** Called after a change: what a key may store is looked up with it. */
+  readonly onStorageChanged: () => void;
 }
 
 const DOC = { tag: "Accounts", path: "/v1/account/response-storage", dialect: "openai" } as const;
@@ -75,7 +77,7 @@ function readRoute({ db, storage }: StorageRouteDeps): Route {
   });
 }
 
-function changeRoute({ storage }: StorageRouteDeps): Route {
+function changeRoute({ storage, onStorageChanged }: StorageRouteDeps): Route {
   return keyWriteRoute({
     ...DOC,
     method: "PATCH",
@@ -93,7 +95,7 @@ function changeRoute({ storage }: StorageRouteDeps): Route {
         ...(body.store === undefined ? {} : { mode: body.store }),
         ...(body.retention_days === undefined ? {} : { retentionDays: body.retention_days }),
       });
-      return { status: 200, body: toStorageRecord(after) };
+      return { status: 200, body: toStorageRecord(after), afterCommit: onStorageChanged };
     },
   });
 }
