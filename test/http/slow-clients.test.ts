@@ -3,7 +3,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type Listener, listen } from "../../src/http/listen.ts";
 import { requiresSession } from "../../src/http/route.ts";
+import { createDirectoryToken } from "../../src/scim/directory.ts";
 import { valueAt, call, listAt } from "../spec/api-client.ts";
+import { actIn } from "../support/act.ts";
 import { type TestAccount, type Gateway, registerAccount } from "../support/gateway.ts";
 import { expectStatus } from "../support/source/tested-statuses.ts";
 import {
@@ -20,6 +22,7 @@ const LONG_IDLE_SECONDS = 240;
 
 let gateway: Gateway;
 let account: TestAccount;
+let directoryToken = "";
 let overloaded: Listener;
 let started: SlowClients;
 
@@ -36,6 +39,9 @@ interface SlowClients {
 beforeAll(async () => {
   gateway = await startShortTimeoutGateway();
   account = await registerAccount(gateway);
+  directoryToken = await gateway.server.db.write((tx) =>
+    createDirectoryToken(tx, actIn(account.id, Date.now())),
+  );
   overloaded = listen({ host: "127.0.0.1", port: 0, idleSeconds: LONG_IDLE_SECONDS }, () =>
     Promise.resolve(new Response("overloaded", { status: 503 })),
   );
@@ -124,9 +130,10 @@ describe("a slow body", () => {
   async function slowBody(route: Gateway["server"]["routes"][number]): Promise<SlowBodyResult> {
     const path = route.path.replaceAll(/\{\w+\+?\}/g, "some-id");
     const type = contentTypeOf(route);
+    const token = route.dialect === "scim" ? directoryToken : account.key;
     const connection = await openRawConnection(gateway);
     connection.socket.write(
-      `${route.method} ${path} HTTP/1.1\r\n${HOST}Authorization: Bearer ${account.key}\r\nContent-Type: ${type}\r\nContent-Length: 500\r\n\r\n`,
+      `${route.method} ${path} HTTP/1.1\r\n${HOST}Authorization: Bearer ${token}\r\nContent-Type: ${type}\r\nContent-Length: 500\r\n\r\n`,
     );
     const timer = setInterval(() => connection.socket.write("a"), 100);
     const { text } = await connection.until((received) => parseResponses(received).length > 0);

@@ -231,8 +231,8 @@ describe("the scopes of the routes", () => {
     ).toBe(
       "addProviderKey batchEmbedContents cancelBatch cancelMessageBatch cancelResponse changeKey changeProviderKey compactResponse " +
         "countContentTokens countInputTokens countTokens createBatch createChatCompletion createCompletion createDecision createEmbeddings createImages " +
-        "createMessage createMessageBatch createModeration createQuote createResponse createSpeech createTranscription " +
-        "createTranslation deleteFile deleteMessageBatch deleteProviderKey deleteResponse editImages embedContent generateContent mintKey pollClaim " +
+        "createKey createMessage createMessageBatch createModeration createQuote createResponse createSpeech createTranscription " +
+        "createTranslation deleteFile deleteMessageBatch deleteProviderKey deleteResponse editImages embedContent generateContent pollClaim " +
         "rerankDocuments rerankDocumentsV2 revokeKey rotateKey stopAgentSession streamGenerateContent uploadFile",
     );
     expect(
