@@ -25,7 +25,7 @@ export const ERROR_ADVICE = {
   },
   invalid_api_key: {
     retry: "no",
-    next: "Read the message: it says whether the key is missing, sent in the wrong way, mistyped, expired or revoked. If it was revoked or has expired, ask your human for another key of the account. Register only if you never had a key.",
+    next: "Read the message: it says which. If it was revoked or has expired, ask your human for another key of the account. Register only if you never had a key.",
   },
   insufficient_credits: {
     retry: "no",
@@ -37,7 +37,7 @@ export const ERROR_ADVICE = {
   },
   forbidden: {
     retry: "no",
-    next: "Use a key that is allowed to do this, or ask the workspace's owner to do it.",
+    next: "Use a key that is, or ask the workspace's owner.",
   },
   proof_of_work_required: {
     retry: "no",
@@ -53,11 +53,11 @@ export const ERROR_ADVICE = {
   },
   session_stopped: {
     retry: "no",
-    next: "Tell the human: someone stopped this session with `DELETE /v1/sessions/{id}` or in the console. A new session has a new id.",
+    next: "Tell the human: someone stopped this session. A new session has a new id.",
   },
   workspace_budget_reached: {
     retry: "after retry-after",
-    next: "Wait until `budget_resets_at`, or ask the owner to raise the daily or monthly budget. The workspace may still have credits.",
+    next: "Wait until `budget_resets_at`, or ask the owner to raise it. The workspace may still have credits.",
   },
   workspace_frozen: {
     retry: "no",
@@ -103,7 +103,7 @@ export const ERROR_ADVICE = {
   },
   provider_not_configured: {
     retry: "no",
-    next: "Use another model, one with `available: true`.",
+    next: "Use a model with `available: true`.",
   },
   overloaded: { retry: "after retry-after", next: "Wait `retry-after` seconds, then retry." },
   upstream_timeout: {

@@ -186,8 +186,8 @@ function metadataRoutes(deps: ScimRouteDeps): readonly Route[] {
       path: "/scim/v2/ResourceTypes",
       id: "listScimResourceTypes",
       summary: "List the SCIM resource types",
-      response: okDoc("The resource types.", ListSchema, list(resourceTypes(baseUrl))),
-      run: () => list(resourceTypes(baseUrl)),
+      response: okDoc("The resource types.", ListSchema, list(resourceTypes())),
+      run: () => list(resourceTypes()),
     }),
     scimRoute(deps, {
       method: "GET",
@@ -398,7 +398,7 @@ function serviceProviderConfig(baseUrl: string): Resource {
   };
 }
 
-function resourceTypes(baseUrl: string): readonly Resource[] {
+function resourceTypes(): readonly Resource[] {
   return [
     ["User", "/Users", USER_SCHEMA],
     ["Group", "/Groups", GROUP_SCHEMA],
@@ -408,7 +408,7 @@ function resourceTypes(baseUrl: string): readonly Resource[] {
     name,
     endpoint,
     schema,
-    meta: { resourceType: "ResourceType", location: `${baseUrl}/scim/v2/ResourceTypes/${name}` },
+    meta: { resourceType: "ResourceType" },
   }));
 }
 

@@ -18,7 +18,7 @@ import type {
 } from "./openapi-types.ts";
 
 const IDEMPOTENCY_KEY_DESCRIPTION =
-  "A random string. For 24 hours, a request with the same key and body, sent with the same API key, gets the first response again.";
+  "A random string. For 24 hours, the same request with it and the same API key gets the first response again.";
 const IDEMPOTENCY_KEY_MAX = 255;
 const SECRET_IDEMPOTENCY_KEY_DESCRIPTION =
   "A random string of at least 128 bits, such as 32 hexadecimal digits or a UUID. For ten minutes, a request with the same key and body gets the first response again, with its secret; for the rest of 24 hours it is refused.";

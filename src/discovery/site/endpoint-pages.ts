@@ -91,13 +91,16 @@ function parameterRow(parameter: Parameter): SchemaRow {
 
 function bodySection({ requestBody }: Operation, document: OpenApiDocument): string {
   if (requestBody === undefined) return "";
-  const { schemas } = document.components;
+  const tables = new Set<string>();
   return section(
     "Request body",
-    ...Object.entries(requestBody.content).flatMap(([type, { schema }]) => [
-      `\`${type}\`${requestBody.required ? "" : ", optional"}`,
-      fieldTable(schemaRows(schema ?? {}, schemas)),
-    ]),
+    ...Object.entries(requestBody.content).flatMap(([type, media]) => {
+      const table = mediaFields(media, document);
+      const isKnown = tables.has(table);
+      tables.add(table);
+      const name = `\`${type}\`${requestBody.required ? "" : ", optional"}`;
+      return isKnown ? [`${name}: the same fields.`] : [name, table];
+    }),
   );
 }
 

@@ -72,7 +72,7 @@ export const BILLED_ROUTE = {
     [QUOTE_HEADER]: "The `offer` of a quote for this request, as `postern.quote`.",
     [RECEIPT_HEADER]: "`1`: sign a receipt of the call, as `postern.receipt`.",
     [CACHE_HEADER]: "As `postern.cache`.",
-    "x-postern-strict": "`true`: a 400 instead of dropping a field. See `/docs/translation`.",
+    "x-postern-strict": "`true`: a 400 instead of dropping a field.",
     [LOSSY_HEADER]: "`true` or `false`, as `postern.lossy`.",
   },
 } as const;
@@ -81,7 +81,7 @@ export const RESPONSE_HEADERS = {
   "x-postern-cost-usd": "In US dollars. A stream has it in its usage.",
   [RECEIPT_HEADER]: "The signed receipt, if asked for; not on streams.",
   [CACHE_HEADER]: "`hit`, `miss` or `bypass`.",
-  [PRESET_HEADER]: "The preset that was used, such as `reviewer@3`.",
+  [PRESET_HEADER]: "The preset, such as `reviewer@3`.",
   "ratelimit-policy": "Calls per minute and burst, if the key has a limit.",
   ratelimit: "Its rest, and seconds until it is full.",
   "x-postern-max-tokens": "The output limit that credits afford, if lower.",
@@ -89,8 +89,7 @@ export const RESPONSE_HEADERS = {
   "x-postern-max-tool-calls": "The gateway's limit of tool calls.",
   "x-postern-held-tool-calls": "Tool calls that the hold covers.",
   "x-postern-web-search": "`gateway` if it searched.",
-  "x-postern-dropped":
-    "Fields that an API cannot express; a 400 with `x-postern-strict: true`. See `/docs/translation`.",
+  "x-postern-dropped": "Fields that an API cannot express: see `/docs/translation`.",
   "x-postern-byok": "Whether your provider key was used.",
   "x-postern-provider": "The provider that replied.",
   "x-postern-model": "The model that replied.",

@@ -131,7 +131,7 @@ function streamRoute(deps: GeminiDeps): Route {
     id: "streamGenerateContent",
     summary: "Stream generated content",
     description:
-      "The reply in chunks, each in the form of POST /v1beta/models/{model}:generateContent. The last one has the usage.",
+      "The reply of generateContent in chunks of its form. The last one has the usage.",
     query: StreamQuery,
     body: GeminiRequest,
     requestExample: GEMINI_EXAMPLES.request,
