@@ -130,8 +130,7 @@ function streamRoute(deps: GeminiDeps): Route {
     path: "/v1beta/models/{model+}:streamGenerateContent",
     id: "streamGenerateContent",
     summary: "Stream generated content",
-    description:
-      "The reply of generateContent in chunks of its form. The last one has the usage.",
+    description: "The reply of generateContent in chunks of its form. The last one has the usage.",
     query: StreamQuery,
     body: GeminiRequest,
     requestExample: GEMINI_EXAMPLES.request,
