@@ -346,7 +346,11 @@ export async function serveCall(gateway: RunningGateway, call: SimulatedCall): P
     },
   };
   // Safe: these are the only fields that it reads.
-  const input = { text: "{}", caller: { keyId: call.keyId }, requestId: call.id } as CallInput;
+  const input = {
+    text: "{}",
+    caller: { accountId: call.accountId, keyId: call.keyId },
+    requestId: call.id,
+  } as CallInput;
   await withIdempotency(deps, input, idempotent, async () => {
     served = await trackCall(gateway, call, idempotent);
     return new Response(null);
