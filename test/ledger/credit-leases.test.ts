@@ -325,7 +325,7 @@ test.each([
   },
 );
 
-/** A process with a call on a lease that has more than the call needs, so that the lease is not returned by itself. */
+/** Starts a process whose lease has one open call and spare credits. A lease without calls would be returned when it is idle. */
 async function startProcessWithSpareLease(): Promise<HoldRequest> {
   const other = await startProcess("other");
   const open = await nextLeasedCall(other);
