@@ -34,6 +34,16 @@ for (const store of STORE_KINDS) {
 
     const attemptsOf = async (batch: Json): Promise<number> =>
       Number((await at.submissionOf(batch))["attempts"]);
+    /** Starts a batch that the provider refuses, which may be a reply about a batch that it has. */
+    const startRefused = async (requests: readonly Json[]): Promise<Json> => {
+      await setBatchFaults(at.gateway, { refuse: 500 });
+      const { refused } = await at.simulated();
+      const created = await at.start(requests);
+      await eventually(async () => Number((await at.simulated())["refused"]) > Number(refused));
+      await setBatchFaults(at.gateway, {});
+      expect((await at.submissionOf(created))["state"]).toBe("sending");
+      return created;
+    };
     const listsOf = async (): Promise<number> => Number((await at.simulated())["lists"]);
     /** As if another process ran the batch; null: as if none did. */
     const setProcess = ({ id }: Json, process: string | null): Promise<unknown> =>
@@ -56,10 +66,7 @@ for (const store of STORE_KINDS) {
       });
 
       test(`of ${model} that the provider does not show are sent again after two minutes`, async () => {
-        await setBatchFaults(at.gateway, { refuse: 500 });
-        const created = await at.start(requestsTo(model, 2));
-        await at.reach(created, "sending");
-        await setBatchFaults(at.gateway, {});
+        const created = await startRefused(requestsTo(model, 2));
         const lists = await listsOf();
         at.advance(MINUTE_MS);
         await eventually(async () => (await listsOf()) > lists);
@@ -88,10 +95,7 @@ for (const store of STORE_KINDS) {
     });
 
     test("of Anthropic are not taken for a batch of the same size with other custom ids", async () => {
-      await setBatchFaults(at.gateway, { refuse: 500 });
-      const created = await at.start(requestsTo(CLAUDE, 2));
-      await at.reach(created, "sending");
-      await setBatchFaults(at.gateway, {});
+      const created = await startRefused(requestsTo(CLAUDE, 2));
       const { model: _, ...params } = hello(CLAUDE);
       const requests = ["a", "b"].map((custom_id) => ({
         custom_id,

@@ -72,9 +72,10 @@ interface BatchState extends BatchDeps {
   readonly batches: Map<string, Batch>;
   faults: BatchFaults;
   count: number;
-  /** How often a batch was retrieved, and how often they were listed. */
+  /** How often a batch was retrieved, how often they were listed, and how many new ones were refused. */
   reads: number;
   lists: number;
+  refused: number;
   /** Requests since the faults were set, and whether the reply to one was withheld. */
   requests: number;
   isStalled: boolean;
@@ -90,6 +91,7 @@ export function createSimulatedBatches({ now, fetch }: BatchDeps): SimulatedBatc
     count: 0,
     reads: 0,
     lists: 0,
+    refused: 0,
     requests: 0,
     isStalled: false,
   };
@@ -144,8 +146,8 @@ async function setFaults(state: BatchState, request: Request): Promise<Response>
     state.requests = 0;
     state.isStalled = false;
   }
-  const { faults, batches, files, reads, lists, isStalled: stalled } = state;
-  const counts = { batches: batches.size, files: files.size, reads, lists };
+  const { faults, batches, files, reads, lists, refused, isStalled: stalled } = state;
+  const counts = { batches: batches.size, files: files.size, reads, lists, refused };
   return Response.json({ faults, ...counts, stalled });
 }
 
@@ -193,7 +195,10 @@ async function create(state: BatchState, request: Request, form: Batch["form"]):
   const body: unknown = await request.json();
   if (!isObject(body)) return failed(400, "The body must be an object.");
   const { refuse, lose_reply: lost, delay_reply_ms: delayMs } = state.faults;
-  if (refuse !== undefined) return failed(refuse, "The batch was refused.");
+  if (refuse !== undefined) {
+    state.refused += 1;
+    return failed(refuse, "The batch was refused.");
+  }
   const batch = newBatch(state, body, { form, url: request.url });
   if (batch === undefined) return failed(400, "Invalid input file.");
   state.batches.set(batch.id, batch);

@@ -15,7 +15,7 @@ const HISTORIES_PER_RUN = 20;
 /** The number of histories. */
 const SQLITE = Number(process.env["POSTERN_HISTORIES"] ?? (IS_FULL ? 7_000 : 800));
 /** Fixed histories in which every counted kind of event happens, whatever the seed of the test run. */
-const VARIED_PLANS = fc.sample(runPlans(HISTORIES_PER_RUN), { seed: 1, numRuns: 4 });
+const VARIED_PLANS = fc.sample(runPlans(HISTORIES_PER_RUN), { seed: 10, numRuns: 4 });
 
 interface StoreVariant {
   readonly name: string;
@@ -76,10 +76,7 @@ describeEachStore(
         expect(counts.histories).toBeGreaterThanOrEqual(Math.floor(histories));
         const { heldSync, ...others } = counts;
         expect(heldSync > 0).toBe("writeBatch" in db);
-        // One history in thirty has a debt: with few histories, none may have one.
-        const { debts, ...common } = others;
-        const expected = counts.histories < 500 ? common : { ...common, debts };
-        for (const [name, count] of Object.entries(expected))
+        for (const [name, count] of Object.entries(others))
           expect([name, count > 0]).toEqual([name, true]);
       });
     });
