@@ -77,6 +77,18 @@ export async function readLines(
     .map((line) => JSON.parse(line) as Json);
 }
 
+/** A key that makes one call a minute: a batch of it goes on until it is canceled, however fast the machine is. */
+export async function createSlowKey(
+  gateway: Pick<Gateway, "url">,
+  account: TestAccount,
+): Promise<TestAccount> {
+  const { json } = await call(gateway, account, "POST /v1/keys", {
+    body: { requests_per_minute: 1 },
+  });
+  const authorization = `Bearer ${String(json["api_key"])}`;
+  return { ...account, headers: { ...account.headers, authorization } };
+}
+
 /** Requests that OpenAI can run as a batch. */
 export function openaiRequests(count: number): readonly SentRequest[] {
   return Array.from({ length: count }, (_, index) =>

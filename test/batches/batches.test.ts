@@ -23,6 +23,7 @@ import {
   chatRequest,
   chatRequests,
   createBatch,
+  createSlowKey,
   postBatch,
   readBatch,
   readLines,
@@ -51,6 +52,8 @@ for (const store of STORE_KINDS) {
       const { promo, paid } = await wallet(owner);
       return promo + paid;
     };
+    const completedOf = ({ request_counts: counts }: Json): number =>
+      Number((counts as Json)["completed"]);
     const resultsOf = (batch: Json, owner = account): Promise<readonly Json[]> =>
       readLines(gateway, owner, `/v1/batches/${String(batch["id"])}/results`);
 
@@ -150,17 +153,21 @@ for (const store of STORE_KINDS) {
 
     test("hold the whole cost, and release it as items end", async () => {
       const owner = await fundedAccount(gateway);
-      const created = await createBatch(gateway, owner, [
-        chatRequest("slow", "[[sim: latency=20000]] later"),
-        ...chatRequests(10),
-      ]);
-      const { held } = await wallet(owner);
-      expect(held).toBeGreaterThan(0n);
-      const lower = await eventually(async () => {
-        const now = await wallet(owner);
-        return now.held < held && now.held > 0n ? now.held : undefined;
-      });
-      expect(lower).toBeLessThan(held);
+      const key = await createSlowKey(gateway, owner);
+      const created = await createBatch(gateway, key, chatRequests(10));
+      await eventually(async () => completedOf(await readBatch(gateway, owner, created["id"])) > 0);
+      const shares = await gateway.server.db.get(
+        `select sum(share) as whole, sum(case when status = 'pending' then share end) as pending,
+           (select amount from hold where id = batch_id) as held
+         from batch_item where batch_id = ? group by batch_id`,
+        [String(created["id"])],
+      );
+      const [whole, pending, held] = ["whole", "pending", "held"].map((name) =>
+        Number(shares?.[name]),
+      );
+      expect(held).toBe(pending);
+      expect(held).toBeLessThan(whole ?? 0);
+      await call(gateway, owner, `POST /v1/batches/${String(created["id"])}/cancel`);
       await waitForEnd(gateway, owner, created["id"]);
       expect((await wallet(owner)).held).toBe(0n);
     });
@@ -262,17 +269,12 @@ for (const store of STORE_KINDS) {
     test("release the share of an item once", async () => {
       const owner = await fundedAccount(gateway);
       const { db } = gateway.server;
-      // Its key makes one call a minute, so nothing else changes the hold.
-      const made = await call(gateway, owner, "POST /v1/keys", {
-        body: { requests_per_minute: 1 },
-      });
-      const authorization = `Bearer ${String(made.json["api_key"])}`;
-      const key = { ...owner, headers: { ...owner.headers, authorization } };
+      // Nothing else changes the hold.
+      const key = await createSlowKey(gateway, owner);
       const created = await createBatch(gateway, key, chatRequests(60));
-      await eventually(async () => {
-        const { request_counts: counts } = await readBatch(gateway, owner, created["id"]);
-        return Number((counts as Json)["completed"]) === 1;
-      });
+      await eventually(
+        async () => completedOf(await readBatch(gateway, owner, created["id"])) === 1,
+      );
       const batch = await findBatch(db, wholeAccount(owner.id), String(created["id"]));
       const item = (await readPending(db, String(created["id"]), { after: 58, limit: 1 }))[0];
       if (batch === undefined || item === undefined) throw new Error("the batch has no item 59");
@@ -299,16 +301,13 @@ for (const store of STORE_KINDS) {
         ...Array.from({ length: 60 }, (_, index) => chatRequest(`slow-${index}`, SLOW)),
       ]);
       const id = String(created["id"]);
-      await eventually(async () => {
-        const { request_counts: counts } = await readBatch(gateway, owner, id);
-        return Number((counts as Json)["completed"]) > 0;
-      });
+      await eventually(async () => completedOf(await readBatch(gateway, owner, id)) > 0);
       const canceling = await call(gateway, owner, `POST /v1/batches/${id}/cancel`);
       expect(canceling.json).toMatchObject({ status: "cancelling" });
       expect((await call(gateway, owner, `POST /v1/batches/${id}/cancel`)).status).toBe(200);
       const ended = await waitForEnd(gateway, owner, id);
       expect(ended["status"]).toBe("cancelled");
-      expect(Number((ended["request_counts"] as Json)["completed"])).toBeGreaterThan(0);
+      expect(completedOf(ended)).toBeGreaterThan(0);
       const lines = await resultsOf(ended, owner);
       expect(lines[0]).toMatchObject({ custom_id: "fast", response: { status_code: 200 } });
       expect(lines.at(-1)).toMatchObject({ response: null, error: { code: "batch_cancelled" } });

@@ -1,7 +1,7 @@
 // The page of batches: progress and cost, results to download, and who may cancel one.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { chatRequest, chatRequests, createBatch, waitForEnd } from "../batches/batch-harness.ts";
+import { chatRequests, createBatch, createSlowKey, waitForEnd } from "../batches/batch-harness.ts";
 import { type PageResponse, type TestUser, textOf, visitPage } from "../billing/console-user.ts";
 import { bodyOf } from "../inference/support/harness.ts";
 import { call } from "../responses/harness.ts";
@@ -54,8 +54,8 @@ describe("the page of batches", () => {
 
   test("cancels a batch after a confirmation", async () => {
     const { gateway, account, owner, developer } = fixture;
-    const slow = chatRequest("slow", "[[sim: latency=1500]] later");
-    const { id } = await createBatch(gateway, account, [slow]);
+    const slow = await createSlowKey(gateway, account);
+    const { id } = await createBatch(gateway, slow, chatRequests(60));
     expect((await open(developer, `/${String(id)}`, {})).status).toBe(403);
     expect((await open(owner, `/${String(id)}/results`)).status).toBe(409);
     expect((await open(owner, `?cancel=${String(id)}`)).text).toContain("Cancel batch");
