@@ -3,6 +3,7 @@
 
 import { raw } from "hono/html";
 import type { Child } from "hono/jsx";
+import { BRAND_PATH } from "../../http/pages/app-frame.tsx";
 import { scriptAsset, STYLESHEET, styleAsset } from "../../http/pages/assets.ts";
 import { ICON, pageHeaders } from "../../http/pages/layout.tsx";
 import { DOCS_SCRIPT_SOURCE } from "./docs-script.ts";
@@ -99,7 +100,7 @@ function SiteHeader({ frame }: { readonly frame: SiteFrame }): Child {
     <header class="docs-header">
       <a class="docs-brand" href="/">
         <svg width="18" height="18" viewBox="0 0 18 18" fill="none" aria-hidden="true">
-          <path d="M3 16V7a6 6 0 0 1 12 0v9M7 16v-5h4v5" stroke="currentColor" stroke-width="2" />
+          <path d={BRAND_PATH} stroke="currentColor" stroke-width="2" />
         </svg>
         Postern
       </a>

@@ -96,6 +96,9 @@ function Sidebar({ app }: { readonly app: AppFrame }): Child {
   );
 }
 
+/** In a square of 18 by 18. */
+export const BRAND_PATH = "M3 16V7a6 6 0 0 1 12 0v9M7 16v-5h4v5";
+
 export function Brand({ href }: { readonly href: string }): Child {
   return (
     <a class="brand" href={href}>
@@ -106,7 +109,7 @@ export function Brand({ href }: { readonly href: string }): Child {
         stroke-width="2"
         aria-hidden="true"
       >
-        <path d="M3 16V7a6 6 0 0 1 12 0v9M7 16v-5h4v5" />
+        <path d={BRAND_PATH} />
       </svg>
       Postern
     </a>

@@ -3,7 +3,7 @@
 // scripts of the page's layout, by their hashes; every page works without them.
 
 import type { Child } from "hono/jsx";
-import { type AppFrame, AppPage, Brand } from "./app-frame.tsx";
+import { type AppFrame, AppPage, Brand, BRAND_PATH } from "./app-frame.tsx";
 import { APP_SCRIPT, type ScriptAsset, STYLESHEET } from "./assets.ts";
 
 export interface NavLink {
@@ -35,8 +35,10 @@ export interface PageLayout {
 
 type PagePolicy = Pick<PageLayout, "formTargets" | "scripts">;
 
-export const ICON =
-  "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 32 32'%3E%3Cpath d='M6 30V14a10 10 0 0 1 20 0v16z' fill='%231f5f55'/%3E%3Ccircle cx='21' cy='19' r='1.8' fill='%23fff'/%3E%3C/svg%3E";
+/** The brand mark, in the accent colors of `design.css`. */
+export const ICON = `data:image/svg+xml,${encodeURIComponent(
+  `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 18 18" fill="none" stroke="#17694f" stroke-width="2"><style>@media(prefers-color-scheme:dark){path{stroke:#4fc29a}}</style><path d="${BRAND_PATH}"/></svg>`,
+)}`;
 
 export function pageHeaders(policy: PagePolicy = {}): Readonly<Record<string, string>> {
   const { scripts = [] } = policy;
