@@ -4,7 +4,6 @@ import { type Account, getAccount } from "../../accounts/accounts.ts";
 import { type Member, listAllMembers } from "../../accounts/members.ts";
 import { type AuditEntry, listAuditEntries } from "../../activity/audit.ts";
 import { type Nano, toNano } from "../../base/money/money.ts";
-import type { Page } from "../../base/pagination.ts";
 import { DAY_MS } from "../../base/time.ts";
 import { listInvoices } from "../../billing/invoices/invoices.ts";
 import { paymentsOfInvoice } from "../../billing/payments/payment-rows.ts";
@@ -14,7 +13,7 @@ import { listKeysFrom } from "../../keys/keys.ts";
 import { type Freeze, findFreeze } from "../../ledger/freezes.ts";
 import { type Reader, text, textOrNull, integer, integerOrNull } from "../../store/db.ts";
 import { startOfDay } from "../../usage/time-buckets.ts";
-import { GROUPS_MAX, listUsageSums, type UsageSum } from "../../usage/usage-stats.ts";
+import { sumUsage, type UsageSum } from "../../usage/usage-stats.ts";
 import type { InvoiceWithPayments } from "../payments/payment-list.ts";
 
 const KEYS_MAX = 100;
@@ -58,8 +57,8 @@ export interface AccountDetails {
   readonly invoices: readonly InvoiceWithPayments[];
   /** Transfers except usage, newest first. */
   readonly transfers: readonly AccountTransfer[];
-  /** The last 30 days by model. */
-  readonly usage: Page<UsageSum>;
+  /** The last 30 days by model, highest cost first. */
+  readonly usage: readonly UsageSum[];
   readonly auditEntries: readonly AuditEntry[];
   readonly auditNames: ActorNames;
 }
@@ -68,8 +67,6 @@ export async function readAccountDetails(
   reader: Reader,
   accountId: string,
   now: number,
-  /** The cursor of the usage table. */
-  modelCursor?: string,
 ): Promise<AccountDetails> {
   const account = await getAccount(reader, accountId);
   const origin = await reader.get("select created_from, verified_agent from account where id = ?", [
@@ -100,19 +97,20 @@ export async function readAccountDetails(
     members: await listAllMembers(reader, accountId),
     invoices: await listAccountInvoices(reader, accountId),
     transfers: await listTransfers(reader, accountId),
-    usage: await listUsageSums(
-      reader,
-      accountId,
-      { from: startOfDay("UTC", now - USAGE_PERIOD_MS) },
-      {
-        grouping: "model",
-        limit: GROUPS_MAX,
-        ...(modelCursor === undefined ? {} : { cursor: modelCursor }),
-      },
-    ),
+    usage: await sumUsageByCost(reader, accountId, now),
     auditEntries,
     auditNames: await readEntryNames(reader, auditEntries),
   };
+}
+
+async function sumUsageByCost(
+  reader: Reader,
+  accountId: string,
+  now: number,
+): Promise<readonly UsageSum[]> {
+  const from = startOfDay("UTC", now - USAGE_PERIOD_MS);
+  const sums = await sumUsage(reader, accountId, { from }, "model");
+  return sums.toSorted((one, other) => Number(other.cost - one.cost) || other.calls - one.calls);
 }
 
 async function lastKeyUse(reader: Reader, accountId: string): Promise<number | null> {

@@ -45,14 +45,10 @@ function showRoute(context: OperatorContext): Route {
     params: AccountPath,
     query: z.object({
       done: ActionResult.optional(),
-      models: z
-        .string()
-        .regex(/^model:./)
-        .optional(),
     }),
     run: async ({ params, query, now, caller: operator }) => {
       const accountId = requireAccountId(params.account);
-      const details = await readAccountDetails(context.db, accountId, now, query.models);
+      const details = await readAccountDetails(context.db, accountId, now);
       return accountPage(operator, { details, result: query.done });
     },
   });

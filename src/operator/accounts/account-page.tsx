@@ -78,7 +78,7 @@ export function accountPage(operator: Operator, props: AccountPageProps): PageLa
           <MemberTable details={details} />
         </Card>
         <Card id="usage" title="Usage in the last 30 days">
-          <UsageTable details={details} />
+          <UsageTable sums={details.usage} />
         </Card>
         <Card id="invoices" title="Invoices">
           {details.invoices.length === 0 ? (
@@ -213,9 +213,13 @@ function MemberTable({ details: { members } }: { readonly details: AccountDetail
   );
 }
 
-function UsageTable({ details: { account, usage } }: { readonly details: AccountDetails }): Child {
-  if (usage.data.length === 0) return <p class="muted">No calls.</p>;
-  const costs = formatCosts(usage.data.map(({ cost }) => cost));
+/** Names of models come from callers, so their number has no limit. */
+const MODELS_MAX = 100;
+
+function UsageTable({ sums }: { readonly sums: AccountDetails["usage"] }): Child {
+  if (sums.length === 0) return <p class="muted">No calls.</p>;
+  const shown = sums.slice(0, MODELS_MAX);
+  const costs = formatCosts(shown.map(({ cost }) => cost));
   return (
     <>
       <Table
@@ -228,7 +232,7 @@ function UsageTable({ details: { account, usage } }: { readonly details: Account
           { name: "Output tokens", isNumber: true },
           { name: "Cost", isNumber: true },
         ]}
-        rows={usage.data.map((sum, index) => [
+        rows={shown.map((sum, index) => [
           sum.group,
           formatInteger(sum.calls),
           formatInteger(sum.inputTokens),
@@ -236,15 +240,11 @@ function UsageTable({ details: { account, usage } }: { readonly details: Account
           costs[index] ?? "",
         ])}
       />
-      {usage.next_cursor === null ? null : (
-        <p>
-          <a
-            href={`${accountPath(account.id)}?${new URLSearchParams({ models: usage.next_cursor }).toString()}#usage`}
-          >
-            More models
-          </a>
+      {sums.length > MODELS_MAX ? (
+        <p class="muted">
+          {formatInteger(sums.length - MODELS_MAX)} models with lower costs are not shown.
         </p>
-      )}
+      ) : null}
     </>
   );
 }
