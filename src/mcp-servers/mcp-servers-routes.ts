@@ -46,8 +46,11 @@ export const McpServerForm = z.strictObject({
     .refine((headers) => Object.keys(headers).length <= HEADERS_MAX, {
       error: `must have at most ${HEADERS_MAX} headers`,
     })
-    .default({})
-    .meta({ description: "Sent with every request to the server, and stored encrypted." }),
+    .optional()
+    .meta({
+      description:
+        "Sent with every request to the server, and stored encrypted. Those of the same URL are kept if it is left out; `{}` removes them.",
+    }),
 });
 
 const EXAMPLE = {
@@ -95,7 +98,7 @@ export function mcpServerRoutes(deps: McpServerRouteDeps): readonly Route[] {
     },
     notes: {
       list: "By name; at most 20.",
-      save: "Creates it, or replaces all of its settings, also its headers. Model calls of the workspace can then use its tools. See `/docs/mcp-tools`.",
+      save: "Creates it, or replaces its settings. Model calls of the workspace can then use its tools. See `/docs/mcp-tools`.",
       delete: "Calls cannot use its tools any more.",
     },
     list: async (reader, accountId) =>

@@ -2,7 +2,13 @@
 
 import { authorize } from "../accounts/members.ts";
 import { type Act, recordAuditEntry } from "../activity/audit.ts";
-import { decrypt, deriveKey, encrypt, type MasterSecret } from "../base/crypto/encryption.ts";
+import {
+  decrypt,
+  type DerivedKey,
+  deriveKey,
+  encrypt,
+  type MasterSecret,
+} from "../base/crypto/encryption.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { parseHeaders } from "../base/network/endpoint-headers.ts";
 import { type EndpointDeps, parseEndpoint } from "../base/network/public-endpoint.ts";
@@ -31,10 +37,11 @@ export interface McpServer extends McpServerSettings {
 export interface NewMcpServer {
   readonly name: string;
   readonly settings: McpServerSettings;
-  readonly headers: Headers;
+  /** Undefined to keep those of the same URL. */
+  readonly headers: Headers | undefined;
 }
 
-/** Creates the server, or replaces its URL, its tools and its headers. */
+/** Creates the server, or replaces its settings. */
 export async function saveMcpServer(
   tx: Tx,
   act: Act,
@@ -45,19 +52,21 @@ export async function saveMcpServer(
   await authorize(tx, act, "mcp_servers.change");
   // Serializes concurrent changes, so that the counts are exact.
   await tx.lockMany("account", "id", [accountId]);
-  const others = (await listMcpServers(tx, accountId)).filter((one) => one.name !== name);
+  const all = await listMcpServers(tx, accountId);
+  const others = all.filter((one) => one.name !== name);
   const endpoint = parseEndpoint(settings.url.trim(), allowLoopback);
   if (typeof endpoint === "string") throw invalid("url", `\`url\` ${endpoint}.`);
   const url = endpoint.url.href;
   const same = others.find((one) => one.url === url);
   if (same !== undefined) throw sameUrl(same.name);
   if (others.length >= SERVERS_MAX) throw tooMany();
-  const checked = parseHeaders(headers, "headers");
-  const headerNames = Object.keys(checked);
-  const sealed =
-    headerNames.length === 0
-      ? null
-      : encrypt(keyOf(master), binding(accountId, name), JSON.stringify(checked));
+  const { headerNames, sealed } =
+    headers === undefined
+      ? keptHeaders(
+          all.find((one) => one.name === name),
+          url,
+        )
+      : sealHeaders(headers, keyOf(master), binding(accountId, name));
   const row = JSON.stringify({ url, allowed_tools: settings.allowed_tools, headerNames });
   await tx.run(
     `insert into mcp_server (account_id, name, created_at, updated_at, settings, sealed) values (?, ?, ?, ?, ?, ?)
@@ -69,6 +78,27 @@ export async function saveMcpServer(
   const detail = { host: endpoint.url.host, allowed_tools, headers: headerNames };
   await recordAuditEntry(tx, { ...act, action: "mcp_server.saved", target: name, detail });
   return getMcpServer(tx, accountId, name);
+}
+
+type SealedHeaders = Pick<McpServer, "headerNames" | "sealed">;
+
+function sealHeaders(headers: Headers, key: DerivedKey, bound: string): SealedHeaders {
+  const checked = parseHeaders(headers, "headers");
+  const headerNames = Object.keys(checked);
+  const sealed = headerNames.length === 0 ? null : encrypt(key, bound, JSON.stringify(checked));
+  return { headerNames, sealed };
+}
+
+/** Headers are only ever sent to the URL for which they were given. */
+function keptHeaders(former: McpServer | undefined, url: string): SealedHeaders {
+  if (former === undefined || former.headerNames.length === 0)
+    return { headerNames: [], sealed: null };
+  if (former.url !== url)
+    throw invalid(
+      "headers",
+      "The secret headers of this server belong to its former URL. Enter them again for the new URL, or remove them: the API takes `headers: {}`.",
+    );
+  return former;
 }
 
 export async function deleteMcpServer(tx: Tx, act: Act, name: string): Promise<void> {
@@ -131,7 +161,7 @@ export const MCP_SERVER_HEADERS: EncryptedColumn = {
   associatedData: (row) => binding(text(row, "account_id"), text(row, "name")),
 };
 
-function keyOf(master: MasterSecret): ReturnType<typeof deriveKey> {
+function keyOf(master: MasterSecret): DerivedKey {
   return deriveKey(master, HEADER_PURPOSE);
 }
 

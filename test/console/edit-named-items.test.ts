@@ -1,4 +1,4 @@
-// A guardrail or sink that is opened from the list and saved again stays as it was, also in what its form does not show.
+// A guardrail, sink or MCP server that is opened from the list and saved again stays as it was, also in what its form does not show.
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { closeWindows, sharedBrowser } from "../support/browser/chromium.ts";
@@ -55,14 +55,23 @@ const ITEMS = {
     format: "csv",
     every: "hour",
   },
+  "mcp-servers/docs": {
+    url: "https://mcp.example.com/mcp",
+    allowed_tools: ["search", "read"],
+    headers: { authorization: "Bearer a-secret", "x-team": "docs" },
+  },
 } as const;
 
-test("saving an opened guardrail or sink changes nothing, and keeps its secrets", async () => {
+test("saving an opened guardrail, sink or MCP server changes nothing, and keeps its secrets", async () => {
   const { account, path, api, claim } = await harness.newWorkspace();
   for (const [item, settings] of Object.entries(ITEMS)) await api("POST", `/v1/${item}`, settings);
   const before = await Promise.all(Object.keys(ITEMS).map((item) => api("GET", `/v1/${item}`)));
   const { db } = harness.gateway.server;
-  const secrets = () => db.all("select sealed from sink where account_id = ?", [account.id]);
+  const secrets = () =>
+    db.all(
+      "select sealed from sink where account_id = ? union all select sealed from mcp_server where account_id = ?",
+      [account.id, account.id],
+    );
   const sealed = await secrets();
   await claim();
   await withBrowserPage(harness.gateway, harness.owner, async (page) => {
@@ -70,13 +79,15 @@ test("saving an opened guardrail or sink changes nothing, and keeps its secrets"
       const [list = "", name = ""] = item.split("/");
       await page.goto(`${harness.gateway.url}${path}/${list}`);
       await page.getByRole("link", { name, exact: true }).click();
-      await page.locator("details[open] button[type=submit]").click();
+      await page
+        .locator(":is(details[open], div.card) form:has([name=name]) [type=submit]")
+        .click();
       await page.getByText("is saved.").waitFor();
     }
   });
   const after = await Promise.all(Object.keys(ITEMS).map((item) => api("GET", `/v1/${item}`)));
-  const settingsOf = (records: readonly unknown[]) =>
-    records.map((record) => (record as { readonly settings: object }).settings);
+  const settingsOf = (records: readonly object[]) =>
+    records.map((record) => ({ ...record, updated_at: undefined }));
   expect(settingsOf(after)).toEqual(settingsOf(before));
   expect(await secrets()).toEqual(sealed);
 });

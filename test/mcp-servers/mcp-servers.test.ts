@@ -48,7 +48,7 @@ describe.each(STORE_KINDS)("MCP servers on %s", (store) => {
     const got = await send("GET /v1/mcp-servers/docs");
     expectStatus("getMcpServer", 200, got);
     expect(got.body).toEqual(saved.body);
-    const replaced = await send("POST /v1/mcp-servers/docs", { url: SERVER.url });
+    const replaced = await send("POST /v1/mcp-servers/docs", { url: SERVER.url, headers: {} });
     expect(replaced.body).toMatchObject({ allowed_tools: null, header_names: [] });
     const listed = await send("GET /v1/mcp-servers");
     expectStatus("listMcpServers", 200, listed);
@@ -78,6 +78,38 @@ describe.each(STORE_KINDS)("MCP servers on %s", (store) => {
     const [moved] = await findCallServers(db, account.id, only);
     expect(() => moved?.readHeaders()).toThrow();
     await send("DELETE /v1/mcp-servers/moved");
+  });
+
+  test("keeps the headers that are left out, but sends them to no other URL", async () => {
+    const { url, headers } = SERVER;
+    const { db } = gateway.server;
+    const headersOf = async (): Promise<unknown> =>
+      (await findCallServers(db, account.id, secret(MASTER)))
+        .find(({ name }) => name === "kept")
+        ?.readHeaders();
+    await send("POST /v1/mcp-servers/kept", SERVER);
+    const saved = await headersOf();
+    expect(saved).toEqual({ authorization: SECRET, "x-team": "docs" });
+    const kept = await send("POST /v1/mcp-servers/kept", { url, allowed_tools: ["read"] });
+    expect(kept.body).toMatchObject({
+      allowed_tools: ["read"],
+      header_names: ["authorization", "x-team"],
+    });
+    expect(await headersOf()).toEqual(saved);
+    const moved = { url: "https://other.example.com/mcp" };
+    const refused = await send("POST /v1/mcp-servers/kept", moved);
+    expectError(refused, { status: 400, code: "invalid_request" });
+    expect(textAt(refused.body, "error.param")).toBe("headers");
+    expect(await headersOf()).toEqual(saved);
+    const bare = await send("POST /v1/mcp-servers/kept", { ...moved, headers: {} });
+    expect(bare.body).toMatchObject({ ...moved, header_names: [] });
+    expect(await headersOf()).toEqual({});
+    expect((await send("POST /v1/mcp-servers/kept", { url })).body).toMatchObject({
+      header_names: [],
+    });
+    await send("POST /v1/mcp-servers/kept", { url, headers });
+    expect(await headersOf()).toEqual(saved);
+    await send("DELETE /v1/mcp-servers/kept");
   });
 
   test.each([

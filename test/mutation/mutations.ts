@@ -334,6 +334,17 @@ const HOSTILE: readonly Mutation[] = [
     [["a refused batch stays in the store", "    undo: batches.discard,\n", ""]],
   ),
   ...of(
+    "src/mcp-servers/mcp-servers.ts",
+    ["mcp-servers/mcp-servers"],
+    [
+      [
+        "the secret headers of a server are sent to a new URL",
+        "  if (former.url !== url)\n",
+        "  if (former.url === undefined)\n",
+      ],
+    ],
+  ),
+  ...of(
     "src/inference/lifecycle/open-mcp-servers.ts",
     ["translation/tools/hostile-mcp-servers"],
     [

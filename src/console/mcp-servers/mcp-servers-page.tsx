@@ -3,6 +3,7 @@
 
 import type { Child } from "hono/jsx";
 import { z } from "zod";
+import { invalid } from "../../base/fault.ts";
 import type { EndpointDeps } from "../../base/network/public-endpoint.ts";
 import { Field, TextField } from "../../http/pages/components/form.tsx";
 import { RelativeTime } from "../../http/pages/components/local-time.tsx";
@@ -10,12 +11,19 @@ import type { Route } from "../../http/route.ts";
 import { McpServerForm } from "../../mcp-servers/mcp-servers-routes.ts";
 import {
   deleteMcpServer,
+  type Headers,
   listMcpServers,
   type McpServer,
   saveMcpServer,
 } from "../../mcp-servers/mcp-servers.ts";
 import { checkedForm } from "../checked-form.ts";
-import { ItemForm, type ItemForms, NAME_FIELD, namedItemsRoutes } from "../named-items-page.tsx";
+import {
+  type FormValues,
+  ItemForm,
+  type ItemForms,
+  NAME_FIELD,
+  namedItemsRoutes,
+} from "../named-items-page.tsx";
 import type { ConsoleReadDeps } from "../require-access.ts";
 
 export interface McpServerPageDeps extends ConsoleReadDeps {
@@ -27,7 +35,7 @@ const ServerForm = z.object({
   ...NAME_FIELD,
   url: z.string().max(3_000),
   allowed_tools: z.string().max(20_000),
-  header_name: z.string().max(100),
+  header_name: z.string().max(1_000),
   header_value: z.string().max(3_000),
 });
 type ServerForm = z.infer<typeof ServerForm>;
@@ -62,13 +70,17 @@ export function mcpServerPageRoutes(deps: McpServerPageDeps): readonly Route[] {
       header_value: "Bearer sk-docs",
     },
     list: listMcpServers,
-    save: (tx, act, name, form) => {
+    edit: valuesOf,
+    save: async (tx, act, name, form) => {
       const tools = form.allowed_tools.split("\n").flatMap((line) => line.trim() || []);
-      const header = form.header_name.trim();
+      const all = await listMcpServers(tx, act.accountId);
       const { headers, ...settings } = checkedForm(McpServerForm, {
         url: form.url,
         allowed_tools: tools.length === 0 ? null : tools,
-        headers: header === "" ? {} : { [header]: form.header_value.trim() },
+        headers: headersOf(
+          form,
+          all.find((server) => server.name === name),
+        ),
       });
       return saveMcpServer(tx, act, { name, settings, headers }, deps.endpoints);
     },
@@ -76,8 +88,29 @@ export function mcpServerPageRoutes(deps: McpServerPageDeps): readonly Route[] {
   });
 }
 
-function SaveForm({ valuesOf, ...props }: ItemForms<McpServer>): Child {
-  const form = valuesOf("save");
+/** Without the values of the headers, which are kept if their field stays empty. */
+function valuesOf({ name, url, allowed_tools: tools, headerNames }: McpServer): FormValues {
+  return {
+    do: "save",
+    name,
+    url,
+    allowed_tools: tools?.join("\n") ?? "",
+    header_name: headerNames.join(", "),
+  };
+}
+
+/** Undefined to keep those that the server has. */
+function headersOf(form: ServerForm, former: McpServer | undefined): Headers | undefined {
+  const [name, value] = [form.header_name.trim(), form.header_value.trim()];
+  if (name === "") return {};
+  if (value !== "") return { [name]: value };
+  if (former?.headerNames.join(", ") === name) return undefined;
+  throw invalid("header_value", `Enter the value of the header ${name}.`);
+}
+
+function SaveForm({ valuesOf: formOf, ...props }: ItemForms<McpServer>): Child {
+  const form = formOf("save");
+  const hasHeader = (form?.["header_name"] ?? "") !== "";
   return (
     <ItemForm
       props={props}
@@ -109,7 +142,10 @@ function SaveForm({ valuesOf, ...props }: ItemForms<McpServer>): Child {
         label="Secret header"
         value={form?.["header_name"] ?? ""}
         placeholder="authorization"
-        maxLength={64}
+        hint={
+          hasHeader ? "Empty: its headers are removed. The API sets several headers." : undefined
+        }
+        maxLength={1_000}
       />
       <Field
         id="server-header-value"
@@ -117,7 +153,7 @@ function SaveForm({ valuesOf, ...props }: ItemForms<McpServer>): Child {
         type="password"
         label="Value of the header"
         value=""
-        hint="Stored encrypted, and sent only to this URL."
+        hint={`Stored encrypted, and sent only to this URL.${hasHeader ? " Leave it empty to keep the value; another URL or header needs its own." : ""}`}
         maxLength={2_000}
       />
     </ItemForm>
