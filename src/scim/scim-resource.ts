@@ -46,6 +46,68 @@ export const GroupResource = z
   })
   .meta({ id: "ScimGroup" });
 
+/** Directories differ in the forms of values, so the service checks them itself; these are the usual ones. */
+function field(schema: Readonly<Record<string, unknown>>): z.ZodType {
+  return z.unknown().optional().meta(schema);
+}
+
+function text(description: string): Readonly<Record<string, unknown>> {
+  return { type: "string", description };
+}
+
+function listOf(properties: object, description: string): z.ZodType {
+  const items = { type: "object", properties, additionalProperties: {} };
+  return field({ type: "array", items, description });
+}
+
+const EXTERNAL_ID = field(text("The id in the directory."));
+
+export const UserBody = z
+  .looseObject({
+    userName: field(text("The sign-in name, and the email address if `emails` has none.")),
+    emails: listOf(
+      {
+        value: text("The address."),
+        primary: { type: "boolean", description: "Whether it is the one to use." },
+      },
+      "Email addresses. The primary one is used, or the first.",
+    ),
+    name: field({
+      type: "object",
+      properties: { givenName: text("The first name."), familyName: text("The last name.") },
+      additionalProperties: {},
+    }),
+    displayName: field(text("The full name.")),
+    externalId: EXTERNAL_ID,
+    active: field({
+      type: "boolean",
+      default: true,
+      description: "`false` takes the access to the workspace away.",
+    }),
+  })
+  .meta({ id: "ScimUserBody", required: ["userName"] });
+
+export const GroupBody = z
+  .looseObject({
+    displayName: field(text("The name of the group.")),
+    externalId: EXTERNAL_ID,
+    members: listOf({ value: text("The id of a user.") }, "The users of the group."),
+  })
+  .meta({ id: "ScimGroupBody", required: ["displayName"] });
+
+export const PatchBody = z
+  .looseObject({
+    Operations: listOf(
+      {
+        op: { type: "string", enum: ["add", "replace", "remove"], description: "What is done." },
+        path: text("The attribute, such as `active` or `name.givenName`."),
+        value: { description: "The value; without `path`, an object of attributes." },
+      },
+      "Changes, in order.",
+    ),
+  })
+  .meta({ id: "ScimPatchBody", required: ["Operations"] });
+
 export type Resource = Readonly<Record<string, unknown>>;
 
 export function userResource(

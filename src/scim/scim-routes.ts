@@ -21,14 +21,17 @@ import { LIST_PAGE_MAX, ListQuery, pageOf, ResourceQuery } from "./scim-paging.t
 import { parsePatch, type PatchOperation } from "./scim-patch.ts";
 import {
   GROUP_SCHEMA,
+  GroupBody,
   GroupResource,
   groupResource,
   listResponse,
   PATCH_SCHEMA,
+  PatchBody,
   type Resource,
   SCIM_CONTENT_TYPE,
   selectAttributes,
   USER_SCHEMA,
+  UserBody,
   UserResource,
   userResource,
 } from "./scim-resource.ts";
@@ -54,7 +57,6 @@ export interface ScimRouteDeps {
 const ResourcePath = z.object({
   id: z.string().max(100).meta({ description: "The id of the resource." }),
 });
-const Body = z.looseObject({});
 const USER_EXAMPLE = {
   schemas: [USER_SCHEMA],
   userName: "ada@example.com",
@@ -204,6 +206,7 @@ function metadataRoutes(deps: ScimRouteDeps): readonly Route[] {
 interface ResourceKind<T> {
   readonly name: "User" | "Group";
   readonly schema: z.ZodType;
+  readonly body: z.ZodType<Resource>;
   readonly example: Resource;
   readonly patchExample: Resource;
   readonly list: (
@@ -228,6 +231,7 @@ function userKind({ baseUrl }: ScimRouteDeps): ResourceKind<ScimUser> {
   return {
     name: "User",
     schema: UserResource,
+    body: UserBody,
     example: USER_EXAMPLE,
     patchExample: PATCH_EXAMPLE,
     list: listUsers,
@@ -246,6 +250,7 @@ function groupKind({ baseUrl }: ScimRouteDeps): ResourceKind<ScimGroup> {
   return {
     name: "Group",
     schema: GroupResource,
+    body: GroupBody,
     example: GROUP_EXAMPLE,
     patchExample: GROUP_PATCH_EXAMPLE,
     list: listGroups,
@@ -311,7 +316,7 @@ function readRoutes<T>(deps: ScimRouteDeps, kind: ResourceKind<T>): readonly Rou
 
 function writeRoutes<T>(deps: ScimRouteDeps, kind: ResourceKind<T>): readonly Route[] {
   const { db } = deps;
-  const { name, schema, example, show, create, replace, patch, remove } = kind;
+  const { name, schema, body, example, show, create, replace, patch, remove } = kind;
   const noun = name.toLowerCase();
   const doc = okDoc(`The ${noun}.`, schema, shownExample(kind));
   const one = { path: `/scim/v2/${name}s/{id}`, params: ResourcePath };
@@ -325,7 +330,7 @@ function writeRoutes<T>(deps: ScimRouteDeps, kind: ResourceKind<T>): readonly Ro
       path: `/scim/v2/${name}s`,
       id: `createScim${name}`,
       summary: `Create a ${noun} of a directory`,
-      body: Body,
+      body,
       requestExample: example,
       faults: ["conflict", "forbidden"],
       response: { ...doc, status: 201 },
@@ -336,7 +341,7 @@ function writeRoutes<T>(deps: ScimRouteDeps, kind: ResourceKind<T>): readonly Ro
       method: "PUT",
       id: `replaceScim${name}`,
       summary: `Replace a ${noun} of a directory`,
-      body: Body,
+      body,
       requestExample: example,
       faults: ["not_found", "conflict"],
       response: doc,
@@ -347,7 +352,7 @@ function writeRoutes<T>(deps: ScimRouteDeps, kind: ResourceKind<T>): readonly Ro
       method: "PATCH",
       id: `changeScim${name}`,
       summary: `Change a ${noun} of a directory`,
-      body: Body,
+      body: PatchBody,
       requestExample: kind.patchExample,
       faults: ["not_found", "conflict"],
       response: doc,

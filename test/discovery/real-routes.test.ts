@@ -69,6 +69,23 @@ describe("documents of the real service", () => {
     expect(missing).toEqual([]);
   });
 
+  test("name the fields of every JSON body", () => {
+    const { components, paths } = openApiDocument(site.routes, settings);
+    const namesFields = (schema: JsonSchema): boolean => {
+      const found = components.schemas[schema.$ref?.replace("#/components/schemas/", "") ?? ""];
+      if (found !== undefined) return namesFields(found);
+      const options = [...(schema.anyOf ?? []), ...(schema.oneOf ?? []), ...(schema.allOf ?? [])];
+      return Object.keys(schema.properties ?? {}).length > 0 || options.some(namesFields);
+    };
+    const unnamed = Object.values(paths)
+      .flatMap((path) => Object.values(path))
+      .filter(({ requestBody }) => {
+        const schema = requestBody?.content["application/json"]?.schema;
+        return schema !== undefined && !namesFields(schema);
+      });
+    expect(unnamed.map(({ operationId }) => operationId)).toEqual([]);
+  });
+
   test("name the credential of each operation", () => {
     const { components, paths } = openApiDocument(site.routes, settings);
     const securityOf = (path: string, method = "get") => paths[path]?.[method]?.security;
