@@ -2,24 +2,27 @@
 
 /** Each scope with its description. */
 export const SCOPES = {
-  "models:read": "read stored responses",
-  "models:write": "call models, read and delete stored responses",
+  "models:read": "read stored responses, batches and files",
+  "models:write":
+    "call models and run batches, read and delete stored responses, batches and files",
   "account:close": "close and reopen the account",
   "account:export": "export all data of the account",
-  "usage:read": "read the account, its balance and its usage",
-  "account:write": "rename the account, change what it stores",
+  "usage:read": "read the account, its balance, usage and settings",
+  "account:write":
+    "change the account: its name, what it stores, presets, guardrails, sinks and MCP servers",
   "keys:read": "list keys",
   "keys:write": "list and create keys, change, rotate and revoke itself and keys that it created",
   "keys:manage": "change and revoke keys that others created, delete their provider keys",
-  "billing:read": "read invoices, budgets, alerts and auto top-up",
-  "billing:write": "read invoices, change budgets, alerts and auto top-up, buy credits",
-  "provider_keys:read": "list own provider keys",
-  "provider_keys:write": "list, add, change and delete own provider keys",
-  "webhooks:read": "list webhooks, deliveries and events",
-  "webhooks:write": "list, add and change webhooks",
+  "billing:read": "read invoices, billing details, budgets, alerts and auto top-up",
+  "billing:write":
+    "read invoices, change billing details, budgets, alerts and auto top-up, buy credits",
+  "provider_keys:read": "list the account's own provider keys",
+  "provider_keys:write": "list, add, change and delete the account's own provider keys",
+  "webhooks:read": "read webhooks, deliveries and events",
+  "webhooks:write": "read, add, change and delete webhooks, send deliveries again",
   "audit:read": "read the audit log",
-  "claim:read": "poll a claim",
-  "claim:write": "start a claim, which lets a person claim or join the account",
+  "claim:read": "see whether a person has claimed or joined the account",
+  "claim:write": "ask a person to claim or join the account",
 } as const;
 
 export type Scope = keyof typeof SCOPES;

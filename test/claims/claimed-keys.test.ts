@@ -104,9 +104,7 @@ describeEachStore((kind, open) => {
       );
       const { text } = await browser.visit("/claim");
       const bounded = text.slice(text.indexOf("bounded"));
-      expect(bounded).toMatch(
-        /^.{0,200} \$0\.00 spent\. It may call models, read and delete stored/,
-      );
+      expect(bounded).toMatch(/^.{0,200} \$0\.00 spent\. It may call models and run batches, read/);
     });
 
     test("limits a key and narrows it to model calls, and a limit stays if the field is empty", async () => {
@@ -132,7 +130,7 @@ describeEachStore((kind, open) => {
         }),
       );
       expect(textOf(done)).toMatch(
-        /Key pst-rt-\S+, limited to \$3\.00 per month\. It may call models, read and delete stored responses; read the account, its balance and its usage; poll a claim\./,
+        /Key pst-rt-\S+, limited to \$3\.00 per month\. It may call models and run batches, read and delete stored responses, batches and files; read the account, its balance, usage and settings; see whether a person has claimed or joined the account\./,
       );
       expect(textOf(done)).toMatch(/limited before pst-rt-\S+, limited to \$4\.00 in total\./);
     });
