@@ -49,7 +49,7 @@ export const AUDIT_ACTIONS = {
   "auto_top_up.turned_off": "Auto top-up was disabled.",
   "balance_alert.changed": "The threshold of `balance.low` was changed.",
   "batch.created": "A batch was created.",
-  "batch.canceled": "A batch was canceled.",
+  "batch.cancelled": "A batch was canceled.",
   "batch.deleted": "A batch and its results were deleted.",
   "billing_details.changed": "The billing details of invoices were changed.",
   "block.added": "An operator blocked a network or an email domain.",

@@ -145,12 +145,12 @@ interface EventData {
   };
   readonly "batch.ended": {
     readonly batch_id: string;
-    /** `completed`, `expired` or `canceled`. */
+    /** `completed`, `expired` or `cancelled`. */
     readonly status: string;
     readonly requests: number;
     readonly succeeded: number;
     readonly errored: number;
-    readonly canceled: number;
+    readonly cancelled: number;
     readonly expired: number;
     readonly cost_usd: number;
   };

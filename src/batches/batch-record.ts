@@ -9,7 +9,7 @@ import type { Batch, BatchStatus } from "./batch-rows.ts";
 import { PROCESSINGS } from "./create-batch.ts";
 import { BATCH_ENDPOINTS } from "./item-call.ts";
 
-const OPENAI_STATUSES = {
+export const OPENAI_STATUSES = {
   validating: "validating",
   in_progress: "in_progress",
   canceling: "cancelling",

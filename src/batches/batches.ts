@@ -75,7 +75,7 @@ export function createBatches(deps: CreateBatchDeps & Pick<Batches, "wake">): Ba
       const batch = await getBatch(tx, reach, id);
       if (batch.endedAt !== null) throw endedFault(batch);
       if (await cancelBatch(tx, batch, act.now))
-        await recordAuditEntry(tx, { ...act, action: "batch.canceled", target: id });
+        await recordAuditEntry(tx, { ...act, action: "batch.cancelled", target: id });
       return getBatch(tx, reach, id);
     },
     remove: async (tx, act, reach, id) => {

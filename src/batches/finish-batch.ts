@@ -10,6 +10,7 @@ import type { ResponseEnd } from "../inference/lifecycle/response-queue.ts";
 import { endBatchHold } from "../ledger/batch-holds.ts";
 import type { Db, Tx } from "../store/db.ts";
 import { openSealer } from "./batch-encryption.ts";
+import { OPENAI_STATUSES } from "./batch-record.ts";
 import {
   type Batch,
   type BatchOwner,
@@ -90,9 +91,18 @@ async function finish(tx: Tx, deps: FinishDeps, batch: Batch, end: BatchEnd): Pr
       filename: `${id}_error.jsonl`,
       bytes: errorBytes,
     });
-  const data = { batch_id: id, status: end, requests: batch.requests, ...counts };
-  const cost_usd = Number(usdText(cost));
-  await emitEvent(tx, { type: "batch.ended", accountId, now, data: { ...data, cost_usd } });
+  const { succeeded, errored, expired, canceled: cancelled } = counts;
+  const data = {
+    batch_id: id,
+    status: OPENAI_STATUSES[end],
+    requests: batch.requests,
+    succeeded,
+    errored,
+    cancelled,
+    expired,
+    cost_usd: Number(usdText(cost)),
+  };
+  await emitEvent(tx, { type: "batch.ended", accountId, now, data });
 }
 
 const EXPIRED =
@@ -102,7 +112,7 @@ async function endResponse(tx: Tx, deps: FinishDeps, batch: Batch, end: BatchEnd
   const { id: batchId, accountId, responseId } = batch;
   if (responseId === null) return;
   const [item] = await readResults(tx, batchId, { after: -1, limit: 1 });
-  const status = end === "canceled" ? "cancelled" : "failed";
+  const status = end === "canceled" ? OPENAI_STATUSES[end] : "failed";
   const message = item?.status === "expired" ? EXPIRED : errorMessage(deps, batch, item);
   await deps.endResponse(tx, { id: responseId, accountId, status, message });
   await deleteBatch(tx, batchId);

@@ -248,6 +248,12 @@ for (const store of STORE_KINDS) {
         const [line] = await at.resultsOf(ended);
         expect(line).toMatchObject({ error: { code: "batch_cancelled" } });
         expect(await at.held()).toBe(0n);
+        const { text } = await call(at.gateway, at.owner(), "GET /v1/events?type=batch.ended");
+        // As in the API: one spelling.
+        expect(JSON.parse(text).data[0].data).toMatchObject({ status: "cancelled", cancelled: 4 });
+        const audit = await call(at.gateway, at.owner(), "GET /v1/audit");
+        expect(audit.text).toContain('"batch.cancelled"');
+        expect(text + audit.text).not.toContain("canceled");
       });
     }
 
