@@ -4,7 +4,6 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { newId } from "../../src/base/id.ts";
 import { insertKeySpend } from "../../src/ledger/ledger-rows.ts";
 import { valueAt, call, chat, textAt } from "../spec/api-client.ts";
-import { eventually } from "../support/eventually.ts";
 import {
   type TestAccount,
   type Gateway,
@@ -13,18 +12,21 @@ import {
 } from "../support/gateway.ts";
 import { migratedPostgres } from "../support/stores/postgres.ts";
 
+const HOUR_MS = 3_600_000;
 const SECRET = "the master secret of both processes";
 
 describe("two gateways on one PostgreSQL", () => {
   let first: Gateway;
   let second: Gateway;
   let account: TestAccount;
+  let clockOffset = 0;
   beforeAll(async () => {
     const databaseUrl = await migratedPostgres();
     const env = { POSTERN_SECRET: SECRET };
+    const now = (): number => Date.now() + clockOffset;
     [first, second] = [
-      await startGateway({ databaseUrl, env }),
-      await startGateway({ databaseUrl, env }),
+      await startGateway({ databaseUrl, env, now }),
+      await startGateway({ databaseUrl, env, now }),
     ];
     account = await registerAccount(first);
   });
@@ -120,13 +122,15 @@ describe("two gateways on one PostgreSQL", () => {
   test("an expiry set on one gateway ends the key on the other", async () => {
     const { id, key } = await createKey();
     await warm(key);
-    const soon = new Date(Date.now() + 300).toISOString();
+    const soon = new Date(Date.now() + HOUR_MS).toISOString();
     const changed = await call(first, `PATCH /v1/keys/${id}`, {
       key: account.key,
       body: { expires_at: soon },
     });
     expect(changed.status).toBe(200);
-    await eventually(async () => (await call(second, "GET /v1/account", { key })).status === 401);
+    expect((await chat(second, key)).status).toBe(200);
+    clockOffset += HOUR_MS;
+    expect((await call(second, "GET /v1/account", { key })).status).toBe(401);
     expect((await chat(second, key)).status).toBe(401);
   });
 

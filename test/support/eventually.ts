@@ -7,7 +7,8 @@ export interface EventuallyOptions {
   readonly pollMs?: number;
 }
 
-const TIMEOUT_MS = 50_000;
+/** Below the time limit of a test, so that a failure names the last result. */
+const TIMEOUT_MS = 180_000;
 const POLL_MS = 5;
 const STABLE_READS = 40;
 /** Of the time waited so far: a check may cost a request or a query, so a long wait checks less often. */

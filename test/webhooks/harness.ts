@@ -163,7 +163,7 @@ export async function createHarness(db: Db, allowLoopback = true): Promise<Harne
     for (const name of ["alice", "bob"])
       await openAccount(tx, `acct_${name}`, [`key_${name}`], START_MS);
   });
-  const newWorker: Harness["newWorker"] = ({ timeoutMs = 5_000, resolve, random = 0.5 } = {}) =>
+  const newWorker: Harness["newWorker"] = ({ timeoutMs = 60_000, resolve, random = 0.5 } = {}) =>
     createDeliveryWorker({
       db,
       log,

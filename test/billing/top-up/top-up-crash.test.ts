@@ -25,7 +25,6 @@ import {
 } from "../fixtures.ts";
 import { enableTopUp, createBillingHarness, saveMethod, type BillingHarness } from "../harness.ts";
 
-const WAIT = { timeoutMs: 30_000 };
 const CHARGE = "POST /v1/payment_intents";
 
 const folder = createTempFolder();
@@ -69,18 +68,18 @@ test("a process killed during the charge leaves one top-up, one charge and one c
   stripe.fault = "slow";
   harness.clock.now = Date.now();
   await enableTopUp(harness, account.id);
-  await eventually(() => stripe.calls.includes(CHARGE), WAIT);
+  await eventually(() => stripe.calls.includes(CHARGE));
   process.kill(-(one.process.pid ?? 0), "SIGKILL");
   await one.exited;
   stripe.fault = "ok";
-  await eventually(() => stripe.intents.size === 1, WAIT);
+  await eventually(() => stripe.intents.size === 1);
   expect(await latestTopUpOf(account)).toMatchObject({ state: "charging", isOpen: true });
   expect((await readWallet(db, account.id)).paid).toBe(0n);
 
   // The lease of the dead process expires, and two other processes start at once.
   await db.write((tx) => tx.run("update top_up set due_at = 1 where due_at is not null"));
   const others = await Promise.all([start("two"), start("three")]);
-  await eventually(async () => (await latestTopUpOf(account))?.state === "paid", WAIT);
+  await eventually(async () => (await latestTopUpOf(account))?.state === "paid");
   expect(stripe.intents.size).toBe(1);
   expect(stripe.calls.filter((call) => call === CHARGE)).toHaveLength(1);
   expect((await readWallet(db, account.id)).paid).toBe(10n * NANO_PER_USD);
