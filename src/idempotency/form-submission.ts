@@ -15,6 +15,8 @@ export function newFormToken(): string {
 }
 
 export interface FormSubmission {
+  /** Absent for a form of no workspace. */
+  readonly accountId?: string;
   /** The person and the page. */
   readonly scope: string;
   readonly token: string;
@@ -27,10 +29,10 @@ export interface FormSubmission {
 export async function submitOnce(
   tx: Tx,
   idempotency: Idempotency,
-  { scope, token, payload, now }: FormSubmission,
+  { accountId, scope, token, payload, now }: FormSubmission,
   work: () => Promise<string>,
 ): Promise<string> {
-  const call = { scope, key: token, body: JSON.stringify(payload), now };
+  const call = { accountId, scope, key: token, body: JSON.stringify(payload), now };
   const stored = await idempotency.begin(tx, call).catch(rethrowForForm);
   if (stored !== undefined) return stored.body;
   const responseBody = await work();

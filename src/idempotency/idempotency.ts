@@ -14,6 +14,7 @@ import {
 import { type Secret, secret } from "../base/crypto/secret.ts";
 import { Fault } from "../base/fault.ts";
 import { DAY_MS, MINUTE_MS } from "../base/time.ts";
+import { readAllAccounts } from "../store/all-accounts.ts";
 import {
   type AccountKey,
   type Db,
@@ -33,14 +34,16 @@ const SECRET_SHOWN_MS = 10 * MINUTE_MS;
 const CALL_START_GRACE_MS = 5 * MINUTE_MS;
 
 interface IdempotentRequest {
-  /** The account, key or client address, and the route. */
+  /** Absent if the caller has no account. Calls write their records with the other rows of their account. */
+  readonly accountId?: string | undefined;
+  /** The key, person or client address, and the route. */
   readonly scope: string;
   readonly key: string;
   /** Everything that identifies the request; another body under the same key is a conflict. */
   readonly body: string;
   readonly now: number;
   /** The hold whose existence shows that the request is running; absent if the request ends with its transaction. */
-  readonly hold?: AccountKey | undefined;
+  readonly holdId?: string | undefined;
   /** The response has a secret, so it is repeated for minutes only. */
   readonly revealsSecret?: boolean;
   /** How long the response is kept, and how old it may be. At most a day, the default. */
@@ -82,20 +85,20 @@ interface RunningProcess {
 /** With `owner`, the process that runs the calls, others can take over their keys when it has ended. */
 export function createIdempotency(master: MasterSecret, owner?: RunningProcess): Idempotency {
   const sealing = createSealing(master);
-  const { idOf, bodyFingerprintOf, encryptionKeyOf } = sealing;
+  const { keyOf, bodyFingerprintOf, encryptionKeyOf } = sealing;
 
   return {
     begin: async (tx, request) => {
       await moveToCurrentSecret(tx, request, sealing);
-      const id = idOf(request);
+      const key = keyOf(request);
       const { maxAgeMs = RETENTION_MS } = request;
       await tx.run(
-        "delete from idempotent_answer where id = ? and (expires_at <= ? or (state = 'done' and created_at <= ?))",
-        [id, request.now, request.now - maxAgeMs],
+        "delete from idempotent_answer where account_id = ? and id = ? and (expires_at <= ? or (state = 'done' and created_at <= ?))",
+        [...key, request.now, request.now - maxAgeMs],
       );
       const fingerprint = bodyFingerprintOf(request);
-      if (await insertRunning(tx, { id, fingerprint }, { request, owner })) return undefined;
-      const row = await tx.get("select * from idempotent_answer where id = ?", [id]);
+      if (await insertRunning(tx, { key, fingerprint }, { request, owner })) return undefined;
+      const row = await tx.get(SELECT_RECORD, key);
       if (row === undefined) throw stillRunningFault();
       if (text(row, "fingerprint") !== fingerprint) throw keyReusedFault();
       if (text(row, "state") !== "done") {
@@ -110,37 +113,32 @@ export function createIdempotency(master: MasterSecret, owner?: RunningProcess):
       return {
         status: integer(row, "status"),
         createdAt: integer(row, "created_at"),
-        body: decrypt(encryptionKeyOf(request), id, text(row, "sealed")),
+        body: decrypt(encryptionKeyOf(request), key[1], text(row, "sealed")),
       };
     },
     finish: async (tx, request, response) => {
-      const id = idOf(request);
+      const key = keyOf(request);
       const updated = await tx.run(
-        `update idempotent_answer set state = 'done', status = ?, sealed = ?, expires_at = created_at + ? where ${IS_OWN_RECORD}`,
+        `update idempotent_answer set state = 'done', status = ?, sealed = ?, expires_at = created_at + ? where account_id = ? and ${IS_OWN_RECORD}`,
         [
           response.status,
-          encrypt(encryptionKeyOf(request), id, response.body),
+          encrypt(encryptionKeyOf(request), key[1], response.body),
           request.maxAgeMs ?? RETENTION_MS,
-          id,
-          request.hold?.[1] ?? "",
+          ...key,
+          request.holdId ?? "",
         ],
       );
       return updated === 1;
     },
-    release: async (tx, request) => {
-      await tx.run(`delete from idempotent_answer where ${IS_OWN_RECORD} and state = 'running'`, [
-        idOf(request),
-        request.hold?.[1] ?? "",
-      ]);
-    },
+    release: (tx, request) => deleteRunning(tx, keyOf(request), request.holdId),
   };
 }
 
 /** How a request finds, compares and encrypts its record. */
 interface Sealing {
-  readonly idOf: (request: IdempotentRequest) => string;
-  /** The id by the previous master secret, while it is rotated. */
-  readonly previousIdOf: (request: IdempotentRequest) => string | undefined;
+  readonly keyOf: (request: IdempotentRequest) => AccountKey;
+  /** The key by the previous master secret, while it is rotated. */
+  readonly previousKeyOf: (request: IdempotentRequest) => AccountKey | undefined;
   readonly bodyFingerprintOf: (request: IdempotentRequest) => string;
   readonly isBody: (request: IdempotentRequest, bodyFingerprint: string) => boolean;
   readonly encryptionKeyOf: (request: IdempotentRequest) => DerivedKey;
@@ -148,10 +146,18 @@ interface Sealing {
 
 function createSealing(master: MasterSecret): Sealing {
   const pepper = deriveKey(master, "idempotency/v1");
-  const name = ({ scope, key }: IdempotentRequest): string => `${scope}\n${key}`;
+  const name = ({ accountId, scope, key }: IdempotentRequest): string =>
+    `${accountId === undefined ? "" : `${accountId} `}${scope}\n${key}`;
+  const withAccount = ({ accountId }: IdempotentRequest, id: string): AccountKey => [
+    accountId ?? id,
+    id,
+  ];
   return {
-    idOf: (request) => fingerprint(pepper, name(request)),
-    previousIdOf: (request) => fingerprints(pepper, name(request))[1],
+    keyOf: (request) => withAccount(request, fingerprint(pepper, name(request))),
+    previousKeyOf: (request) => {
+      const id = fingerprints(pepper, name(request))[1];
+      return id === undefined ? undefined : withAccount(request, id);
+    },
     bodyFingerprintOf: ({ body }) => fingerprint(pepper, `body\n${body}`),
     isBody: ({ body }, bodyFingerprint) =>
       fingerprints(pepper, `body\n${body}`).includes(bodyFingerprint),
@@ -164,29 +170,36 @@ function createSealing(master: MasterSecret): Sealing {
   };
 }
 
+const SELECT_RECORD = "select * from idempotent_answer where account_id = ? and id = ?";
+
 // While the master secret is rotated, a key may have been used under the previous secret.
 async function moveToCurrentSecret(
   tx: Tx,
   request: IdempotentRequest,
-  { idOf, previousIdOf, bodyFingerprintOf, isBody, encryptionKeyOf }: Sealing,
+  { keyOf, previousKeyOf, bodyFingerprintOf, isBody, encryptionKeyOf }: Sealing,
 ): Promise<void> {
-  const previousId = previousIdOf(request);
-  if (previousId === undefined) return;
-  const row = await tx.get("select * from idempotent_answer where id = ? and expires_at > ?", [
-    previousId,
-    request.now,
-  ]);
+  const previousKey = previousKeyOf(request);
+  if (previousKey === undefined) return;
+  const row = await tx.get(`${SELECT_RECORD} and expires_at > ?`, [...previousKey, request.now]);
   if (row === undefined) return;
   if (!isBody(request, text(row, "fingerprint"))) throw keyReusedFault();
   if (text(row, "state") !== "done") throw stillRunningFault();
-  const key = encryptionKeyOf(request);
-  const id = idOf(request);
-  await tx.run("update idempotent_answer set id = ?, fingerprint = ?, sealed = ? where id = ?", [
-    id,
-    bodyFingerprintOf(request),
-    encrypt(key, id, decrypt(key, previousId, text(row, "sealed"))),
-    previousId,
-  ]);
+  const encryptionKey = encryptionKeyOf(request);
+  const key = keyOf(request);
+  const body = decrypt(encryptionKey, previousKey[1], text(row, "sealed"));
+  await tx.run("delete from idempotent_answer where account_id = ? and id = ?", previousKey);
+  await tx.run(
+    `insert into idempotent_answer (account_id, id, fingerprint, state, status, sealed, created_at, expires_at)
+     values (?, ?, ?, 'done', ?, ?, ?, ?)`,
+    [
+      ...key,
+      bodyFingerprintOf(request),
+      integer(row, "status"),
+      encrypt(encryptionKey, key[1], body),
+      integer(row, "created_at"),
+      integer(row, "expires_at"),
+    ],
+  );
 }
 
 interface KeyClaim {
@@ -197,17 +210,16 @@ interface KeyClaim {
 /** Returns false if the key has a record. PostgreSQL waits while another transaction holds the same key, which is then seen. */
 async function insertRunning(
   tx: Tx,
-  { id, fingerprint }: { readonly id: string; readonly fingerprint: string },
-  { request: { hold, now }, owner }: KeyClaim,
+  { key, fingerprint }: { readonly key: AccountKey; readonly fingerprint: string },
+  { request: { holdId, now }, owner }: KeyClaim,
 ): Promise<boolean> {
   const inserted = await tx.run(
-    `insert into idempotent_answer (id, fingerprint, state, hold_id, account_id, process, epoch, created_at, expires_at)
-     values (?, ?, 'running', ?, ?, ?, ?, ?, ?) on conflict (id) do nothing`,
+    `insert into idempotent_answer (account_id, id, fingerprint, state, hold_id, process, epoch, created_at, expires_at)
+     values (?, ?, ?, 'running', ?, ?, ?, ?, ?) on conflict (account_id, id) do nothing`,
     [
-      id,
+      ...key,
       fingerprint,
-      hold?.[1] ?? null,
-      hold?.[0] ?? null,
+      holdId ?? null,
       owner?.name ?? null,
       owner?.epoch ?? null,
       now,
@@ -223,14 +235,14 @@ async function takeOverAbandoned(tx: Tx, row: Row, { request, owner }: KeyClaim)
   if ((await findAbandoned(tx, [row], grace)).length === 0) return false;
   const updated = await tx.run(
     `update idempotent_answer set hold_id = ?, process = ?, epoch = ?, created_at = ?, expires_at = ?
-     where id = ? and hold_id = ? and state = 'running'`,
+     where account_id = ? and id = ? and hold_id = ? and state = 'running'`,
     [
-      request.hold?.[1] ?? null,
+      request.holdId ?? null,
       owner?.name ?? null,
       owner?.epoch ?? null,
       request.now,
       request.now + RETENTION_MS,
-      text(row, "id"),
+      ...recordKeyOf(row),
       textOrNull(row, "hold_id"),
     ],
   );
@@ -265,8 +277,8 @@ async function findAbandoned(
 
 function holdsOf(rows: readonly Row[]): readonly AccountKey[] {
   return rows.flatMap((row) => {
-    const [accountId, id] = [textOrNull(row, "account_id"), textOrNull(row, "hold_id")];
-    return accountId === null || id === null ? [] : [[accountId, id] as const];
+    const holdId = textOrNull(row, "hold_id");
+    return holdId === null ? [] : [[text(row, "account_id"), holdId] as const];
   });
 }
 
@@ -277,52 +289,61 @@ function valuesOf(rows: readonly Row[], column: string): ReadonlySet<string> {
 // A key that was released while its call was running may belong to another call.
 const IS_OWN_RECORD = "id = ? and coalesce(hold_id, '') = ?";
 
+async function deleteRunning(tx: Tx, key: AccountKey, holdId = ""): Promise<void> {
+  await tx.run(
+    `delete from idempotent_answer where account_id = ? and ${IS_OWN_RECORD} and state = 'running'`,
+    [...key, holdId],
+  );
+}
+
+async function deleteAllRunning(tx: Tx, rows: readonly Row[]): Promise<void> {
+  for (const row of rows)
+    await deleteRunning(tx, recordKeyOf(row), textOrNull(row, "hold_id") ?? undefined);
+}
+
+function recordKeyOf(row: Row): AccountKey {
+  return [text(row, "account_id"), text(row, "id")];
+}
+
+const RUNNING_COLUMNS = "id, hold_id, account_id, process, epoch, created_at";
+
 /** Releases the keys of calls that died with their process. */
 export async function releaseAbandonedKeys(
   db: Db,
   now: number,
   graceMs = CALL_START_GRACE_MS,
 ): Promise<void> {
-  await db.write(async (tx) => {
-    const rows = await tx.all(`${SELECT_RUNNING} where state = 'running'`);
-    await deleteRunning(tx, await findAbandoned(tx, rows, { now, graceMs }));
-  });
+  const rows = await readRunning(db, RUNNING_COLUMNS);
+  if (rows.length > 0)
+    await db.write(async (tx) =>
+      deleteAllRunning(tx, await findAbandoned(tx, rows, { now, graceMs })),
+    );
 }
 
-const SELECT_RUNNING =
-  "select id, hold_id, account_id, process, epoch, created_at from idempotent_answer";
-
-async function deleteRunning(tx: Tx, rows: readonly Row[]): Promise<void> {
-  for (const row of rows)
-    await tx.run(`delete from idempotent_answer where ${IS_OWN_RECORD} and state = 'running'`, [
-      text(row, "id"),
-      textOrNull(row, "hold_id") ?? "",
-    ]);
+function readRunning(reader: Reader, columns: string): Promise<readonly Row[]> {
+  const sql = `select ${columns} from idempotent_answer where state = 'running'`;
+  return readAllAccounts(reader, "idempotent_answer", sql);
 }
 
 /** The keys that processes claimed for calls. */
 export const runningKeys = { findProcesses: findProcessesWithKeys, release: releaseKeysOf };
 
 async function findProcessesWithKeys(reader: Reader): Promise<readonly string[]> {
-  const rows = await reader.all(
-    "select distinct process from idempotent_answer where state = 'running' and process is not null",
-  );
-  return rows.map((row) => text(row, "process"));
+  return [...valuesOf(await readRunning(reader, "distinct process"), "process")];
 }
 
 /** Releases the keys of calls without a hold. */
 async function releaseKeysOf(tx: Tx, processes: readonly RunningProcess[]): Promise<void> {
-  for (const { name, epoch } of processes) {
-    const rows = await tx.all(
-      `${SELECT_RUNNING} where state = 'running' and process = ? and epoch <= ?`,
-      [name, epoch],
-    );
-    const held = valuesOf(await tx.readMany("hold", "account_id, id", holdsOf(rows), "id"), "id");
-    await deleteRunning(
-      tx,
-      rows.filter((row) => !held.has(textOrNull(row, "hold_id") ?? "")),
-    );
-  }
+  const epochs = new Map(processes.map(({ name, epoch }) => [name, epoch]));
+  const rows = (await readRunning(tx, RUNNING_COLUMNS)).filter((row) => {
+    const epoch = epochs.get(textOrNull(row, "process") ?? "");
+    return epoch !== undefined && (integerOrNull(row, "epoch") ?? Infinity) <= epoch;
+  });
+  const held = valuesOf(await tx.readMany("hold", "account_id, id", holdsOf(rows), "id"), "id");
+  await deleteAllRunning(
+    tx,
+    rows.filter((row) => !held.has(textOrNull(row, "hold_id") ?? "")),
+  );
 }
 
 export async function deleteExpiredResponses(db: Db, now: number): Promise<void> {

@@ -79,7 +79,7 @@ export async function writeCallRecords(
   );
   for (const { usage, idempotent } of records) {
     if (idempotent === undefined) continue;
-    const call = { ...idempotent.call, hold: [usage.accountId, usage.id] as const };
+    const call = { ...idempotent.call, holdId: usage.id };
     if (idempotent.reply === undefined) await idempotency.release(tx, call);
     else await storeReply(tx, idempotency, call, idempotent.reply);
   }
@@ -93,5 +93,5 @@ export async function storeReply(
   reply: StoredReply,
 ): Promise<void> {
   if (!(await finish(tx, call, reply)))
-    throw new Fault("overloaded", `the idempotency key of ${call.hold[1]} was taken over`);
+    throw new Fault("overloaded", `the idempotency key of ${call.holdId} was taken over`);
 }

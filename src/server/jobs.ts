@@ -266,8 +266,9 @@ async function eraseClosed(db: Db, log: Log, now: number): Promise<void> {
 }
 
 async function deleteExpired(db: Db, now: number): Promise<void> {
-  await deleteExpiredResponses(db, now);
+  // First, because it goes on while a node is down, and deletions do not.
   await releaseAbandonedKeys(db, now);
+  await deleteExpiredResponses(db, now);
   await db.write((tx) => sweepCreationCounts(tx, now));
   await db.write((tx) => sweepSolvedChallenges(tx, now));
   await db.write((tx) => sweepSessions(tx, now));

@@ -17,6 +17,7 @@ export const DISTRIBUTED_TABLES: readonly string[] = [
   "usage_archive",
   "session_usage",
   "refused_call",
+  "idempotent_answer",
 ];
 
 /** Decides the node of an account; all tables are split the same way. */

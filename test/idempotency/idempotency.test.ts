@@ -267,7 +267,8 @@ describe.each(STORE_KINDS)("idempotency keys, on %s", (store) => {
       const { db } = gateway.server;
       const idempotency = createIdempotency(secret(MASTER));
       const request = {
-        scope: `${account.id} ${await keyId()} createKey`,
+        accountId: account.id,
+        scope: `${await keyId()} createKey`,
         key,
         body: '/v1/keys\n{"name":"a"}',
         now: clock.now(),
@@ -297,7 +298,8 @@ describe.each(STORE_KINDS)("idempotency keys, on %s", (store) => {
       const key = newKey();
       const idempotency = createIdempotency(secret(MASTER));
       const request = {
-        scope: `${account.id} ${await keyId()} createKey`,
+        accountId: account.id,
+        scope: `${await keyId()} createKey`,
         key,
         body: '/v1/keys\n{"name":"a"}',
         now: clock.now(),

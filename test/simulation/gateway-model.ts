@@ -331,8 +331,8 @@ function runEvery(intervalMs: number, run: () => Promise<unknown>): void {
 export async function serveCall(gateway: RunningGateway, call: SimulatedCall): Promise<string> {
   const { db, now, idempotency } = gateway;
   if (call.idempotencyKey === undefined) return trackCall(gateway, call);
-  const scope = `${call.accountId} call`;
-  const idempotent = { scope, key: call.idempotencyKey, body: "call", now: now() };
+  const { accountId, idempotencyKey: key } = call;
+  const idempotent = { accountId, scope: "call", key, body: "call", now: now() };
   let replayed: ClaimedReply | undefined;
   let served = "";
   const deps = {

@@ -29,8 +29,6 @@ const OTHER_KEYS: Readonly<Record<string, string>> = {
   authorization_code: "looked up by the hash of its code, before the account is known",
   device_login: "looked up by the hashes of its codes, before the account is known",
   email: "a queue of the worker for all accounts, in the order of due times",
-  idempotent_answer:
-    "its key is a hash over the caller and the key; only model calls have an account",
   operator_request: "looked up by its id, by operators, for all accounts",
 };
 

@@ -24,6 +24,8 @@ const WITHOUT_ACCOUNT: Readonly<Record<string, string>> = {
   "src/billing/top-up/top-up-worker.ts wallet": "a job finds balances below their thresholds",
   "src/commands/move.ts transfer": "sums over all accounts",
   "src/commands/move.ts wallet": "sums over all accounts",
+  "src/idempotency/idempotency.ts idempotent_answer":
+    "jobs find the records of dead processes and delete old ones",
   "src/ledger-proofs/publish-day.ts wallet": "a daily job reads all accounts",
   "src/ledger/hold-owners.ts hold": "a job finds the processes of holds in any account",
   "src/ledger/payments/payments.ts wallet": "a job finds debts that can be paid",
@@ -152,15 +154,19 @@ describe("the statements that PostgreSQL gets", () => {
     ))
       expect(status).toBe("raised");
     const keyOfCall = {
-      scope: "a chat",
+      accountId: "a",
+      scope: "chat",
       key: "repeated",
       body: "{}",
       now: NOW,
-      hold: ["a", "a.call"] as const,
+      holdId: "a.call",
     };
     await db.write((tx) => idempotency.begin(tx, keyOfCall));
     const repetition = db.write((tx) => idempotency.begin(tx, keyOfCall));
     expect(await rejectionMessage(repetition)).toContain("still running");
+    await db.write((tx) => idempotency.finish(tx, keyOfCall, { status: 200, body: "{}" }));
+    expect(await db.write((tx) => idempotency.begin(tx, keyOfCall))).toMatchObject({ body: "{}" });
+    await db.write((tx) => idempotency.release(tx, keyOfCall));
     await db.write((tx) => recallLeases(tx, "a"));
     await readLeaseStates(db, [["a", ["a.call"]]]);
     const holds = await store.db.all("select id, account_id, key_id from hold");
@@ -185,6 +191,10 @@ describe("the statements that PostgreSQL gets", () => {
       /^delete from swept_hold/,
       /^insert into swept_hold/,
       /^insert into usage_record/,
+      /^insert into idempotent_answer/,
+      /^select .* from idempotent_answer/,
+      /^update idempotent_answer/,
+      /^delete from idempotent_answer/,
     ])
       expect([String(sql), onTables.some((statement) => sql.test(statement))]).toEqual([
         String(sql),

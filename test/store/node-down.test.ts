@@ -2,11 +2,14 @@
 // PostgreSQL that only looks like Citus, or on Citus with POSTERN_TEST_CITUS_URL.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { secret } from "../../src/base/crypto/secret.ts";
+import { createIdempotency } from "../../src/idempotency/idempotency.ts";
 import type { HoldRequest } from "../../src/ledger/decide.ts";
 import { getWallet, type Ledger, startEpoch } from "../../src/ledger/ledger.ts";
 import { listDebtors } from "../../src/ledger/payments/payments.ts";
 import { sweepHolds } from "../../src/ledger/sweep.ts";
-import { type Db, text } from "../../src/store/db.ts";
+import { readAllAccounts } from "../../src/store/all-accounts.ts";
+import { type Db, type Row, text } from "../../src/store/db.ts";
 import type { UsageRecord } from "../../src/usage/usage.ts";
 import { verifyLedger } from "../../src/verification/verify.ts";
 import { startLedger, usageRecord } from "../ledger/fixtures.ts";
@@ -45,6 +48,7 @@ describe("a gateway while a node is down", () => {
     do unreachable = await registerAccount(before);
     while ((node = await nodes.nodeOf(unreachable.id)) === reachableNode);
     await before.stop();
+    await leaveRunningKeys(nodes.db, [reachable, unreachable]);
     await leaveDebtsAndHolds(nodes.db, [reachable, unreachable]);
     await nodes.takeDown(node);
     gateway = await startGateway({ databaseUrl });
@@ -54,21 +58,36 @@ describe("a gateway while a node is down", () => {
     await nodes.close();
   });
 
-  const call = async ({ headers }: TestAccount, stream: boolean): Promise<number> => {
+  const call = async (
+    { headers }: TestAccount,
+    stream: boolean,
+    extra: object = {},
+  ): Promise<number> => {
     const messages = [{ role: "user", content: "hello" }];
     const response = await fetch(`${gateway.url}/v1/chat/completions`, {
       method: "POST",
-      headers: { ...headers },
+      headers: { ...headers, ...extra },
       body: JSON.stringify({ model: "sim/echo", max_tokens: 10, messages, stream }),
     });
     await response.text();
     return response.status;
   };
   const statuses = (account: TestAccount): Promise<readonly number[]> =>
-    Promise.all([call(account, false), call(account, true)]);
+    Promise.all([
+      call(account, false),
+      call(account, true),
+      call(account, false, { "idempotency-key": "while-a-node-is-down" }),
+    ]);
+  const runningKeys = (): Promise<readonly Row[]> =>
+    readAllAccounts(
+      nodes.db,
+      "idempotent_answer",
+      "select id from idempotent_answer where state = 'running'",
+    );
 
-  test("starts, and releases the holds of dead processes on the other nodes", async () => {
+  test("starts, and releases the holds and keys of dead processes on the other nodes", async () => {
     expect(await nodes.holders()).toEqual([]);
+    expect(await runningKeys()).toEqual([]);
   });
 
   test("runs its jobs, except deletions of old rows", async () => {
@@ -78,19 +97,32 @@ describe("a gateway while a node is down", () => {
   });
 
   test("serves the accounts of the other nodes, and responds 503 to those of the node", async () => {
-    expect(await statuses(reachable)).toEqual([200, 200]);
-    expect(await statuses(unreachable)).toEqual([503, 503]);
+    expect(await statuses(reachable)).toEqual([200, 200, 200]);
+    expect(await statuses(unreachable)).toEqual([503, 503, 503]);
   });
 
   test("goes on with the accounts of the node once it responds", async () => {
     await nodes.bringUp(node);
     await sweepHolds(nodes.db, Date.now());
     expect(await nodes.holders()).toEqual([]);
+    expect(await runningKeys()).toHaveLength(1);
     expect([...(await runJobs(gateway.config))]).toEqual([]);
-    expect(await statuses(unreachable)).toEqual([200, 200]);
+    expect(await runningKeys()).toEqual([]);
+    expect(await statuses(unreachable)).toEqual([200, 200, 200]);
     expect((await verifyLedger(nodes.db)).problems).toEqual([]);
   });
 });
+
+/** Each account has the key of a call that died with its process before its hold. */
+async function leaveRunningKeys(db: Db, accounts: readonly TestAccount[]): Promise<void> {
+  const dead = createIdempotency(secret("the master secret of this test"), {
+    name: "dead",
+    epoch: 1,
+  });
+  const call = { scope: "chat", key: "left", body: "{}", now: Date.now() };
+  for (const { id } of accounts)
+    await db.write((tx) => dead.begin(tx, { ...call, accountId: id, holdId: `${id}.4` }));
+}
 
 /** Each account has a debt that its credit can pay, and a hold of a process that has started again since. */
 async function leaveDebtsAndHolds(db: Db, accounts: readonly TestAccount[]): Promise<void> {

@@ -159,7 +159,7 @@ async function createPurchase(
   const { accountId, now } = act;
   await authorize(tx, act, "billing.buy");
   const amountCents = parseAmount(amount_usd, billing.limits);
-  const call = { scope: `${accountId} console.buy`, key: once, body: String(amountCents), now };
+  const call = { accountId, scope: "console.buy", key: once, body: String(amountCents), now };
   const previous = await idempotency.begin(tx, call);
   if (previous !== undefined) return previous.body;
   const invoice = await createInvoice(tx, act, creditsOfCents(amountCents));

@@ -102,8 +102,13 @@ function createRoute(deps: KeyPageDeps): Route {
       const { once: token } = body;
       if (token === undefined) return await create();
       const { accountId, actor, now } = act;
-      const scope = `${accountId} ${actor.id} console.mint`;
-      return await submitOnce(tx, deps.idempotency, { scope, token, payload: body, now }, create);
+      const scope = `${actor.id} console.mint`;
+      return await submitOnce(
+        tx,
+        deps.idempotency,
+        { accountId, scope, token, payload: body, now },
+        create,
+      );
     },
     done: async ({ view, now }, newKey) =>
       keysPage({ ...view, ...(await readKeysPage(deps, view, now, {})), newKey }),
@@ -218,8 +223,9 @@ async function applyKeyForm(
       const rotate = async () => (await rotateKeyForMember(tx, act, keys, rotation)).raw;
       const { once: token } = body;
       if (token === undefined) return await rotate();
-      const scope = `${act.accountId} ${act.actor.id} console.rotate ${id}`;
-      const submission = { scope, token, payload: body, now: act.now };
+      const scope = `${act.actor.id} console.rotate ${id}`;
+      const { accountId, now } = act;
+      const submission = { accountId, scope, token, payload: body, now };
       return await submitOnce(tx, idempotency, submission, rotate);
     }
   }

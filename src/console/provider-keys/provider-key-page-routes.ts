@@ -196,8 +196,11 @@ function addOperation(
   return async (tx, act) => {
     const add = async (): Promise<string> => (await providerKeys.add(tx, act, newKey)).id;
     const { accountId, actor, now } = act;
-    const scope = `${accountId} ${actor.id} console.provider_key`;
+    const scope = `${actor.id} console.provider_key`;
     if (form.once === undefined) await add();
-    else await submitOnce(tx, idempotency, { scope, token: form.once, payload: form, now }, add);
+    else {
+      const submission = { accountId, scope, token: form.once, payload: form, now };
+      await submitOnce(tx, idempotency, submission, add);
+    }
   };
 }

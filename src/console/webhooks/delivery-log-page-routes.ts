@@ -125,8 +125,9 @@ async function applyForm(
       const rotate = async () => (await webhooks.rotate(tx, act, rotation)).secret.reveal();
       const { once: token } = body;
       if (token === undefined) return await rotate();
-      const scope = `${act.accountId} ${act.actor.id} console.webhook_secret ${id}`;
-      const submission = { scope, token, payload: body, now: act.now };
+      const scope = `${act.actor.id} console.webhook_secret ${id}`;
+      const { accountId, now } = act;
+      const submission = { accountId, scope, token, payload: body, now };
       return await submitOnce(tx, idempotency, submission, rotate);
     }
   }

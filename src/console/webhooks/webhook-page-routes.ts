@@ -106,11 +106,11 @@ async function changeWebhooks(
         ).secret.reveal();
       };
       if (body.once === undefined) return await add();
-      const scope = `${accountId} ${actor.id} console.webhook`;
+      const scope = `${actor.id} console.webhook`;
       return await submitOnce(
         tx,
         idempotency,
-        { scope, token: body.once, payload: body, now },
+        { accountId, scope, token: body.once, payload: body, now },
         add,
       );
     }

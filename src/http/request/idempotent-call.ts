@@ -5,6 +5,8 @@ import type { AnyRouteInput, Caller, Route } from "../route.ts";
 import { canonicalIp } from "./client-ip.ts";
 
 export interface IdempotentCall {
+  /** Absent if the caller has none. */
+  readonly accountId?: string;
   readonly scope: string;
   readonly key: string;
   readonly body: string;
@@ -40,7 +42,7 @@ export function idempotentCallOf(
     );
   return {
     revealsSecret,
-    scope: `${scopeOwnerOf(input)} ${route.id}`,
+    ...scopeOf(input, route.id),
     key,
     body: `${path}\n${input.bodyText}`,
     now: input.now,
@@ -70,12 +72,18 @@ export function readIdempotencyKey(headers: Headers): string | undefined {
 
 // Requests without an API key are scoped by the client's whole address: the hosts of one /64 may belong to different
 // customers, and the response may contain a raw key.
-function scopeOwnerOf({ caller, clientIp }: AnyRouteInput): string {
-  if (caller === undefined || !("accountId" in caller)) return canonicalIp(clientIp);
-  return scopeOfKey(caller);
+function scopeOf({ caller, clientIp }: AnyRouteInput, name: string): IdempotencyScope {
+  if (caller === undefined || !("accountId" in caller))
+    return { scope: `${canonicalIp(clientIp)} ${name}` };
+  return scopeOfKey(caller, name);
 }
 
+type IdempotencyScope = Pick<IdempotentCall, "accountId" | "scope">;
+
 /** A scope for each key: another key of the account may have fewer permissions, so it gets no response of this one. */
-export function scopeOfKey({ accountId, keyId }: Pick<Caller, "accountId" | "keyId">): string {
-  return `${accountId} ${keyId}`;
+export function scopeOfKey(
+  { accountId, keyId }: Pick<Caller, "accountId" | "keyId">,
+  name: string,
+): IdempotencyScope {
+  return { accountId, scope: `${keyId} ${name}` };
 }

@@ -132,7 +132,5 @@ function idempotentCallOf(
   now: number,
 ): IdempotentCall | undefined {
   const key = readIdempotencyKey(headers);
-  return key === undefined
-    ? undefined
-    : { scope: `${scopeOfKey(caller)} ${api}`, key, body: text, now };
+  return key === undefined ? undefined : { ...scopeOfKey(caller, api), key, body: text, now };
 }

@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from "node:util";
 import { endedKeyFault, Fault } from "../../base/fault.ts";
 import type { IdempotentCall } from "../../http/request/idempotent-call.ts";
 import type { Caller } from "../../http/route.ts";
-import { type AccountKey, type Db, isUnavailable, type Reader, type Tx } from "../../store/db.ts";
+import { type Db, isUnavailable, type Reader, type Tx } from "../../store/db.ts";
 import type { CallInput, StoredReply } from "./call.ts";
 import { replayReply } from "./reply/idempotent-reply.ts";
 
@@ -27,7 +27,7 @@ export interface ClaimedReply extends StoredReply {
   readonly createdAt: number;
 }
 
-export type IdempotentModelCall = IdempotentCall & { readonly hold: AccountKey };
+export type IdempotentModelCall = IdempotentCall & { readonly holdId: string };
 
 export async function withIdempotency(
   deps: IdempotencyDeps,
@@ -50,7 +50,7 @@ export async function claimReply(
   idempotent: IdempotentCall,
   isOfOthers = false,
 ): Promise<ClaimedReply | undefined> {
-  const call = withHold(idempotent, { caller, requestId });
+  const call = withHold(idempotent, requestId);
   const claim = db.write(async (tx) => {
     const key = await findKey(tx, caller.keyId, now());
     if (key === undefined) throw endedKeyFault("revoked or expired key");
@@ -68,25 +68,22 @@ export async function claimReply(
 /** Frees the key if the call fails, so that it may be repeated. */
 export async function runClaimed(
   { db, release }: IdempotencyDeps,
-  input: CallInput,
+  { requestId }: CallInput,
   idempotent: IdempotentCall,
   run: () => Promise<Response>,
 ): Promise<Response> {
   try {
     return await run();
   } catch (error) {
-    const call = withHold(idempotent, input);
+    const call = withHold(idempotent, requestId);
     await runNowOrLater(() => db.write((tx) => release(tx, call)));
     throw error;
   }
 }
 
 /** Its hold shows whether the call is running. */
-export function withHold(
-  call: IdempotentCall,
-  { caller, requestId }: Pick<CallInput, "caller" | "requestId">,
-): IdempotentModelCall {
-  return { ...call, hold: [caller.accountId, requestId] };
+export function withHold(call: IdempotentCall, holdId: string): IdempotentModelCall {
+  return { ...call, holdId };
 }
 
 const RETRY_MS = 250;

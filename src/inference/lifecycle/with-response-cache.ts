@@ -42,7 +42,8 @@ export function readCacheUse(input: CallInput, now: number): IdempotentCall | "b
   if (option === undefined) return undefined;
   if (!isCacheable(input, json, option)) return "bypass";
   return {
-    scope: `${input.caller.accountId} cache`,
+    accountId: input.caller.accountId,
+    scope: "cache",
     key: keyOf(input, json),
     body: "",
     now,

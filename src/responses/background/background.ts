@@ -189,7 +189,7 @@ async function insertInProgress(
     await insertResponses(tx, [storedCall.toRecord("in_progress", initialResponse)]);
     if (isStream) await insertStreamPart(tx, firstPartOf(storedCall));
     if (idempotent !== undefined)
-      await storeIdempotentReply(tx, withHold(idempotent, input), { status: 200, body });
+      await storeIdempotentReply(tx, withHold(idempotent, input.requestId), { status: 200, body });
   });
   return body;
 }

@@ -85,7 +85,10 @@ export async function queueResponse(
     await insertResponses(tx, [{ ...record, holdId: batchId, expiresAt }]);
     const { idempotent } = input;
     if (idempotent !== undefined)
-      await storeIdempotentReply(tx, withHold(idempotent, input), { status: 200, body: text });
+      await storeIdempotentReply(tx, withHold(idempotent, input.requestId), {
+        status: 200,
+        body: text,
+      });
   });
   return jsonResponse(text);
 }

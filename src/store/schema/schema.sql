@@ -700,17 +700,18 @@ create table usage_archive (
 -- Requests with an `Idempotency-Key` and their replies, encrypted.
 -- Deleted: after 24 hours
 create table idempotent_answer (
-  id text primary key, -- hash of the caller and the key
+  account_id text not null, -- account of the caller, or the id for a caller without one
+  id text not null, -- hash of the caller and the key
   fingerprint text not null, -- hash of the request
   state text not null, -- `running` or `done`
   hold_id text, -- hold of the call, if it is one
-  account_id text, -- account of the hold
   status bigint, -- HTTP status of the reply
   created_at bigint not null,
   expires_at bigint not null,
   sealed text, -- encrypted reply
   process text, -- process that runs the call
-  epoch bigint -- run of that process
+  epoch bigint, -- run of that process
+  primary key (account_id, id)
 );
 
 create index idempotent_answer_by_expiry on idempotent_answer (expires_at);

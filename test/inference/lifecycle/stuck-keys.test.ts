@@ -29,11 +29,12 @@ const MASTER = secret("the master secret of this test");
 const idempotency = createIdempotency(MASTER);
 const promptLog = createPromptLog(MASTER, 30);
 const call = (holdId: string) => ({
-  scope: "acct_1 chat",
+  accountId: "acct_1",
+  scope: "chat",
   key: "a-key",
   body: "{}",
   now,
-  hold: ["acct_1", holdId] as const,
+  holdId,
 });
 const lost = (): Error => Object.assign(new Error("connection lost"), { [UNAVAILABLE]: true });
 
