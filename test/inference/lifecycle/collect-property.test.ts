@@ -235,9 +235,10 @@ test("collects what its hold covers, and no more", async () => {
       expect(result).toMatchObject({ isCut: true, fault: { code: "insufficient_credits" } });
       seen.empty += 1;
     }
-    // A reply is cut only if more of it was to come than its hold covered.
-    if (all.length <= covered) expect(result.ok && cut === undefined).toBe(true);
+    // A reply is cut only if more of it was to come than its hold covered, or if the hold is lost while more is asked for.
+    if (all.length <= covered && call.roll?.ended !== "hold_lost")
+      expect(result.ok && cut === undefined).toBe(true);
   });
-  await fc.assert(property, { numRuns: runs(300) });
+  await fc.assert(property, { numRuns: runs(1_200) });
   expect([seen.whole, seen.cut, seen.lost].every((count) => count > 0)).toBe(true);
 });
