@@ -2,17 +2,11 @@
 // without the previous one.
 
 import { afterAll, afterEach, describe, expect, test } from "bun:test";
+import { type Gateway, startGateway } from "../support/gateway.ts";
 import { runInProcess } from "../support/run-command.ts";
 import { migratedPostgres } from "../support/stores/postgres.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
-import {
-  createTempFolder,
-  runPostern,
-  type Settings,
-  startPostern,
-  stopAll,
-  stopPostern,
-} from "./run-postern.ts";
+import { createTempFolder, runPostern, type Settings, stopAll } from "./run-postern.ts";
 
 const IDEMPOTENCY_KEY = "5f1c0b7a9d3e4826b0c4d8e1f2a36795";
 const OLD = "o".repeat(40);
@@ -24,7 +18,7 @@ afterAll(tempFolder.remove);
 describe.each([...STORE_KINDS])("postern admin rotate-secret on %s", (kind) => {
   test("moves keys, webhooks, stored responses and idempotent replies without a break", async () => {
     const settings = await settingsOf(kind);
-    const before = await startPostern([], { ...settings, POSTERN_SECRET: OLD });
+    const before = await startOn({ ...settings, POSTERN_SECRET: OLD });
     const { api_key: used = "" } = await createAccount(before.url);
     const { api_key: unused = "" } = await createAccount(before.url);
     const client = clientOf(used);
@@ -44,11 +38,11 @@ describe.each([...STORE_KINDS])("postern admin rotate-secret on %s", (kind) => {
       "charged-once-1",
     );
     const balance = await balanceOf(client, before.url);
-    await stopPostern(before);
+    await before.stop();
     await expectLedgerValid({ ...settings, POSTERN_SECRET: OLD });
 
     const both = { ...settings, POSTERN_SECRET: NEW, POSTERN_SECRET_PREVIOUS: OLD };
-    const during = await startPostern([], both);
+    const during = await startOn(both);
     expect((await client(during.url, "GET /v1/account")).status).toBe(200);
     const replayed = await client(during.url, "POST /v1/keys", repeated, IDEMPOTENCY_KEY);
     expect(replayed.body).toEqual(created.body);
@@ -67,33 +61,33 @@ describe.each([...STORE_KINDS])("postern admin rotate-secret on %s", (kind) => {
     const second = await runInProcess(["admin", "rotate-secret"], both);
     expect(second.stdout).toContain("Re-encrypted 0 of 1 webhook secrets.");
     expect(second.stdout).toContain("All 3 live API keys moved.");
-    await stopPostern(during);
+    await during.stop();
 
-    const after = await startPostern([], { ...settings, POSTERN_SECRET: NEW });
+    const after = await startOn({ ...settings, POSTERN_SECRET: NEW });
     for (const key of [used, unused])
       expect((await clientOf(key)(after.url, "GET /v1/account")).status).toBe(200);
     const read = await client(after.url, `GET /v1/responses/${String(stored.body["id"])}`);
     expect(JSON.stringify(read.body)).toContain("Remember this.");
     expect(await balanceOf(client, after.url)).toEqual(balance);
-    await stopPostern(after);
+    await after.stop();
     await expectLedgerValid({ ...settings, POSTERN_SECRET: NEW });
   });
 
   test("keys that were not used stop working without the previous secret", async () => {
     const settings = await settingsOf(kind);
-    const before = await startPostern([], { ...settings, POSTERN_SECRET: OLD });
+    const before = await startOn({ ...settings, POSTERN_SECRET: OLD });
     const { api_key: key = "" } = await createAccount(before.url);
-    await stopPostern(before);
+    await before.stop();
     const both = { ...settings, POSTERN_SECRET: NEW, POSTERN_SECRET_PREVIOUS: OLD };
-    await stopPostern(await startPostern([], both));
-    const after = await startPostern([], { ...settings, POSTERN_SECRET: NEW });
+    await (await startOn(both)).stop();
+    const after = await startOn({ ...settings, POSTERN_SECRET: NEW });
     expect((await clientOf(key)(after.url, "GET /v1/account")).status).toBe(401);
-    await stopPostern(after);
+    await after.stop();
   });
 
   test("a secret that the store does not know is refused by serve, doctor and rotate-secret", async () => {
     const settings = await settingsOf(kind);
-    await stopPostern(await startPostern([], { ...settings, POSTERN_SECRET: OLD }));
+    await (await startOn({ ...settings, POSTERN_SECRET: OLD })).stop();
     const wrong = { ...settings, POSTERN_SECRET: NEW };
     const problem = "the master secret is not the one that this store was created with";
     const served = await runPostern([], wrong);
@@ -109,15 +103,15 @@ describe.each([...STORE_KINDS])("postern admin rotate-secret on %s", (kind) => {
     });
     expect([rotated.code, rotated.stderr]).toEqual([1, expect.stringContaining(problem)]);
     // The first start on a store, and the one of a rotation, record the secret.
-    await stopPostern(await startPostern([], { ...wrong, POSTERN_SECRET_PREVIOUS: OLD }));
+    await (await startOn({ ...wrong, POSTERN_SECRET_PREVIOUS: OLD })).stop();
     expect((await runInProcess(["doctor"], wrong)).stdout).not.toContain(problem);
   });
 
   test("the old secret is refused once a rotation has moved everything", async () => {
     const settings = await settingsOf(kind);
-    await stopPostern(await startPostern([], { ...settings, POSTERN_SECRET: OLD }));
+    await (await startOn({ ...settings, POSTERN_SECRET: OLD })).stop();
     const both = { ...settings, POSTERN_SECRET: NEW, POSTERN_SECRET_PREVIOUS: OLD };
-    await stopPostern(await startPostern([], both));
+    await (await startOn(both)).stop();
     expect((await runInProcess(["admin", "rotate-secret"], both)).code).toBe(0);
     const old = await runInProcess(["doctor"], { ...settings, POSTERN_SECRET: OLD });
     expect(old.stdout).toContain("the master secret is not the one");
@@ -137,6 +131,12 @@ describe("postern admin rotate-secret", () => {
     expect(alone.stdout).toContain("POSTERN_SECRET_PREVIOUS needs POSTERN_SECRET, the new secret");
   });
 });
+
+/** In this process, because each start of another one takes half a second of CPU time. */
+function startOn(settings: Settings): Promise<Gateway> {
+  const { DATABASE_URL: databaseUrl } = settings;
+  return startGateway({ env: settings, ...(databaseUrl === undefined ? {} : { databaseUrl }) });
+}
 
 let folders = 0;
 
