@@ -40,7 +40,6 @@ describe("the executable that the first stage of the Dockerfile builds", () => {
       spawnSync(executable, [flag], { cwd: empty, env: {}, encoding: "utf8" });
     expect(run("--version")).toMatchObject({ status: 0, stdout: `${packageJson.version}\n` });
     expect(run("--help").stdout).toContain("Usage: postern [command]");
-    expect(run("--frob").status).toBe(2);
     expect(readdirSync(empty)).toEqual([]);
   });
 
@@ -51,10 +50,6 @@ describe("the executable that the first stage of the Dockerfile builds", () => {
     chmodSync(tempFolder, 0o755);
     const user = ["--reuid=54321", "--regid=54321", "--clear-groups", executable];
     const [command, args] = isRoot ? ["/usr/bin/setpriv", user] : [executable, []];
-    expect(run(command, [...args, "--version"])).toMatchObject({
-      status: 0,
-      stdout: `${packageJson.version}\n`,
-    });
     expect(run(command, [...args, "doctor"]).stdout).toContain("Postern ");
   });
 
