@@ -5,7 +5,7 @@ import { IS_FULL } from "../support/full.ts";
 import { TEST_SEED } from "../support/random.ts";
 import { runChaos } from "./chaos.ts";
 
-const FAULTS = IS_FULL ? { sqlite: 7, postgres: 12 } : { sqlite: 4, postgres: 6 };
+const FAULTS = IS_FULL ? { sqlite: 7, postgres: 12 } : { sqlite: 3, postgres: 4 };
 
 for (const store of ["sqlite", "postgres"] as const)
   test(`${store}: ${FAULTS[store]} faults lose no charge, hang no call and leave nothing open`, async () => {

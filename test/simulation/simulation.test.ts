@@ -34,7 +34,16 @@ const SEEDS_WITH_COLLECTED_REPLIES = runs(12);
 
 const simulator = await createSimulator();
 
+const results = new Map<number, Promise<SimulationResult>>();
+
+/** Several tests look at the result of one seed. */
 function simulate(seed: number): Promise<SimulationResult> {
+  const result = results.get(seed) ?? simulateAgain(seed);
+  results.set(seed, result);
+  return result;
+}
+
+function simulateAgain(seed: number): Promise<SimulationResult> {
   return new Promise((resolve, reject) => {
     // A new turn of the event loop, because the simulation runs the promises of its own to their end.
     setTimeout(() => {
@@ -82,5 +91,5 @@ test("replies are collected, and cut", async () => {
 
 test("a seed repeats exactly", async () => {
   const { hash, events, served } = await simulate(FIRST_SEED);
-  expect(await simulate(FIRST_SEED)).toMatchObject({ hash, events, served });
+  expect(await simulateAgain(FIRST_SEED)).toMatchObject({ hash, events, served });
 });

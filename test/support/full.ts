@@ -5,9 +5,9 @@ import type { StoreKind } from "./stores/stores.ts";
 
 export const IS_FULL = process.env["POSTERN_TEST_FULL"] === "1";
 
-/** A number of random cases, of which the short form has a quarter. */
+/** A number of random cases, of which the short form has an eighth. */
 export function runs(count: number): number {
-  return IS_FULL ? count : Math.ceil(count / 4);
+  return IS_FULL ? count : Math.ceil(count / 8);
 }
 
 /** Every n-th item; all in the full form. */

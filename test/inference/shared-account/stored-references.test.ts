@@ -4,6 +4,7 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import { rejectStoredReferences } from "../../../src/inference/shared-account/reject-references.ts";
 import { fetchWithoutNetwork } from "../../support/file-server.ts";
+import { IS_FULL } from "../../support/full.ts";
 import {
   type Api,
   callApi,
@@ -123,6 +124,8 @@ const ATTACKS: readonly (readonly [
   ],
 ];
 
+const FORMS = [undefined, { lossy: true }] as const;
+
 describe("a reference to stored content", () => {
   test.each(
     ATTACKS.map(([title, api, wire, param, fields]) => ({ title, api, wire, param, fields })),
@@ -132,12 +135,13 @@ describe("a reference to stored content", () => {
     expect(String(error["message"])).toContain("POST /v1/provider-keys");
   });
 
-  for (const wire of WIRES)
+  for (const [shift, wire] of WIRES.entries())
     test(`is never sent on the ${wire} wire`, async () => {
       const survivors: string[] = [];
       for (const { api, values, fields } of POSITIONS)
-        for (const value of values)
-          for (const postern of [undefined, { lossy: true }]) {
+        for (const [index, value] of values.entries())
+          // In the short form, a wire gets each value once, and the next wire gets it in the other form.
+          for (const postern of IS_FULL ? FORMS : [FORMS[(index + shift) % FORMS.length]]) {
             const given = { ...fields(value), ...(postern && { postern }) };
             const { status, sent } = await call(api, wire, given);
             const isSent = JSON.stringify(sent ?? {}).includes(SECRET);

@@ -138,7 +138,7 @@ test("sample replies are relayed byte for byte except for the usage and the mode
 });
 
 /** In the short form, the test relays every n-th recording. */
-const SAMPLE_EVERY = 4;
+const SAMPLE_EVERY = 8;
 
 describe.skipIf(skipWithoutRecordings("relaying recorded replies"))("recorded replies", () => {
   test("are relayed byte for byte except for the usage and the model's id, in chunks of any size, and metered exactly", async () => {

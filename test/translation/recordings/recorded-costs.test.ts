@@ -35,7 +35,7 @@ import { type Api, APIS, type Json, type Wire, WIRES } from "../support/harness.
 
 const NOW = Date.parse("2026-11-21");
 /** The tests call every n-th recording. */
-const SAMPLE_EVERY = IS_FULL ? 1 : 12;
+const SAMPLE_EVERY = IS_FULL ? 1 : 24;
 const CATALOG = catalogOf(builtInModels());
 const encoder = new TextEncoder();
 

@@ -31,7 +31,7 @@ import { type Prompt, createSdkClients, type NormalizedReply } from "../support/
 
 const decoder = new TextDecoder();
 /** In the short form, the test replays every n-th recording. */
-const SAMPLE_EVERY = 9;
+const SAMPLE_EVERY = 18;
 
 /**
  * Errors of official clients on passthrough replies: other servers' deviations, broken fixtures, several streams in one

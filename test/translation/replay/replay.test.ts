@@ -168,7 +168,7 @@ describe.skipIf(skipWithoutRecordings("recorded requests at other models"))(
     });
 
     test("cost the same over each API, but for a cost that the provider itself states", async () => {
-      const results = await replayReplies(harness, undefined, IS_FULL ? 8 : 24);
+      const results = await replayReplies(harness, undefined, IS_FULL ? 8 : 48);
       console.log(replyReport(results));
       for (const { api, wire, equalCosts, costs } of results)
         expect([api, wire, equalCosts >= costs * EQUAL_COSTS_SHARE_MIN]).toEqual([api, wire, true]);

@@ -119,7 +119,7 @@ describe("createSseParser", () => {
         } else expect(single.push(encoder.encode(text))).toEqual(events);
         expect(single.end()).toEqual(plain.end());
       }),
-      { numRuns: runs(5_000) },
+      { numRuns: runs(10_000) },
     );
     expect(singles.length).toBeGreaterThan(100);
     expect(parseSingle(createSseParser(), encoder.encode("data: 1\n\n"))?.isComplete).toBe(true);
