@@ -1661,6 +1661,17 @@ const CONNECTIONS: readonly Mutation[] = [
 
 const BILLING: readonly Mutation[] = [
   ...of(
+    "src/billing/x402/upto-payment-rows.ts",
+    ["billing/x402/upto-faults"],
+    [
+      [
+        "payments of several wallets at once exceed the limit of what is at risk",
+        'if (tx.kind === "postgres")',
+        'if (tx.kind === "sqlite")',
+      ],
+    ],
+  ),
+  ...of(
     "src/billing/x402/chain-client.ts",
     ["billing/x402/upto-faults"],
     [

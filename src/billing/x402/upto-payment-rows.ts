@@ -156,16 +156,19 @@ export interface Exposure {
   readonly hasLost: boolean;
 }
 
-/** With the fees. Lost payments count from a time on. */
-export async function readExposure(
-  reader: Reader,
+/** With the fees. Lost payments count from a time on. New payments wait for the end of the transaction. */
+export async function lockExposure(
+  tx: Tx,
   {
     payer,
     riskSince,
     lostSince,
   }: { readonly payer: string; readonly riskSince: number; readonly lostSince: number },
 ): Promise<Exposure> {
-  const row = await reader.get(
+  // SQLite has one writer. Updates of rows do not wait for this lock.
+  if (tx.kind === "postgres")
+    await tx.run("lock table metered_payment in share update exclusive mode");
+  const row = await tx.get(
     `select cast(coalesce(sum(case when state <> 'lost' or created_at > ? then amount_nano else 0 end), 0) as text) as at_risk,
        cast(coalesce(sum(case when payer = ? and state <> 'lost' then amount_nano else 0 end), 0) as text) as of_payer,
        coalesce(sum(case when payer = ? and state = 'lost' and created_at > ? then 1 else 0 end), 0) as lost

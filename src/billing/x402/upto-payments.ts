@@ -32,7 +32,7 @@ import {
   listDueMeteredPayments,
   lockMeteredPayment,
   type MeteredPayment,
-  readExposure,
+  lockExposure,
   updateMeteredPayment,
 } from "./upto-payment-rows.ts";
 import { paymentResponseHeader, type PaymentTerms, type SettleResponse } from "./x402-messages.ts";
@@ -135,7 +135,7 @@ async function insertOpen(
   // Payments of one wallet wait for each other here.
   const { owed } = await lockBalance(tx, accountId);
   const since = { riskSince: at - DAY_MS, lostSince: at - REFUSED_MS };
-  const { atRisk, ofPayer, hasLost } = await readExposure(tx, { payer, ...since });
+  const { atRisk, ofPayer, hasLost } = await lockExposure(tx, { payer, ...since });
   if (hasLost || owed > 0n)
     return { kind: "refused", reason: "an earlier call of this wallet could not be settled" };
   const ceiling = nanoOfUnits(required, decimals);

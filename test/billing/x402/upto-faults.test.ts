@@ -539,11 +539,11 @@ describe.each(STORE_KINDS)("upto with faults on %s", (store) => {
   }
 });
 
-describe("the limit of what is at risk", () => {
+describe.each(STORE_KINDS)("the limit of what is at risk, on %s", (store) => {
   test("a call above it is a 503 before anything is sent, until others are settled", async () => {
     const facilitator = startFacilitator();
     const env = uptoEnv(facilitator, "0.02");
-    const gateway = await startGateway({ env, providers: ["sim", "openai"] });
+    const gateway = await startGateway({ store, env, providers: ["sim", "openai"] });
     try {
       const url = `${gateway.url}/v1/chat/completions`;
       const body = JSON.stringify({
@@ -563,14 +563,23 @@ describe("the limit of what is at risk", () => {
             body,
           })
         ).status;
-      let release = (): void => {};
-      const released = new Promise<void>((resolve) => (release = resolve));
-      // Their calls end only when all of them have been verified.
-      facilitator.onStep = (step) => (step === "settle" ? released : undefined);
       const wallets = Array.from({ length: 3 }, () => approvedWallet(facilitator));
-      const paid = wallets.map(pay);
-      await eventually(() => facilitator.calls.filter((step) => step === "verify").length === 3);
-      release();
+      const verified = Promise.withResolvers<void>();
+      const released = Promise.withResolvers<void>();
+      // They are stored at once, and none is settled before the others are refused.
+      facilitator.onStep = (step) => (step === "settle" ? released.promise : verified.promise);
+      let refused = 0;
+      const paid = wallets.map(async (wallet) => {
+        const status = await pay(wallet);
+        if (status === 503) refused += 1;
+        return status;
+      });
+      const counted = (of: string): number =>
+        facilitator.calls.filter((step) => step === of).length;
+      await eventually(() => counted("verify") === 3);
+      verified.resolve();
+      await eventually(() => counted("settle") + refused === 3);
+      released.resolve();
       expect((await Promise.all(paid)).toSorted((one, other) => one - other)).toEqual([
         200, 503, 503,
       ]);
