@@ -15,18 +15,22 @@ const COORDINATOR = 0;
 const WORKERS = [1, 2] as const;
 const SECRET = "chaos".repeat(8);
 
-export async function startCitusTarget(random: Random): Promise<ChaosTarget> {
+export async function startCitusTarget(random: Random, hasBusyKey: boolean): Promise<ChaosTarget> {
   const cluster = await startServerGroup("citus-cluster.mjs", []);
   const databaseUrl = await distributedPostgres(cluster.firstLine);
   const openStore = () => openPostgres(databaseUrl, { isDistributed: true });
+  const shared = {
+    POSTERN_SECRET: SECRET,
+    ...(hasBusyKey && { POSTERN_REQUESTS_PER_MINUTE: "30000" }),
+  };
   const gateway = await startGateway({
     databaseUrl,
-    env: { POSTERN_PROCESS_NAME: "chaos:main", POSTERN_SECRET: SECRET },
+    env: { ...shared, POSTERN_PROCESS_NAME: "chaos:main" },
     logLevel: "warn",
   });
   const settings = {
+    ...shared,
     DATABASE_URL: databaseUrl,
-    POSTERN_SECRET: SECRET,
     SIM_BASE_URL: gateway.simulatorUrl,
   };
   const processes = [await startGatewayProcess(settings), await startGatewayProcess(settings)];
@@ -37,7 +41,7 @@ export async function startCitusTarget(random: Random): Promise<ChaosTarget> {
   };
   return {
     urls: [...processes.map(({ url }) => url), gateway.url],
-    keys: await createAccounts(gateway.url, openStore(), ACCOUNTS),
+    keys: await createAccounts(gateway.url, openStore(), hasBusyKey ? 1 : ACCOUNTS),
     simulatorUrl: gateway.simulatorUrl,
     faults: {
       "kill a gateway": async () => {

@@ -54,8 +54,10 @@ for (const store of STORE_KINDS)
         for (let page = 0; page < 3; page++) await visitPage(gateway, `${console}/members`, owner);
         return;
       }
-      const sql =
-        "select cast(count(*) as text) as waiting from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
+      // Citus waits on the worker.
+      const view =
+        gateway.server.db.isDistributed === true ? "citus_stat_activity" : "pg_stat_activity";
+      const sql = `select cast(count(*) as text) as waiting from ${view} where wait_event_type = 'Lock' and datname = current_database()`;
       await eventually(async () => {
         const row = await gateway.server.db.get(sql);
         return Number(row?.["waiting"]) >= count;

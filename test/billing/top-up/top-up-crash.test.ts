@@ -3,7 +3,6 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { listTopUps } from "../../../src/billing/top-up/top-up-rows.ts";
 import type { Db } from "../../../src/store/db.ts";
-import { openPostgres } from "../../../src/store/postgres.ts";
 import {
   createTempFolder,
   type RunningProcess,
@@ -15,6 +14,7 @@ import { eventually } from "../../support/eventually.ts";
 import { type FakeStripe, startFakeStripe } from "../../support/fakes/stripe.ts";
 import { type TestAccount, registerAccount } from "../../support/gateway.ts";
 import { migratedPostgres } from "../../support/stores/postgres.ts";
+import { openStoreAt } from "../../support/stores/stores.ts";
 import {
   api,
   NANO_PER_CENT,
@@ -43,7 +43,7 @@ beforeAll(async () => {
   };
   // The first process migrates the store.
   await stopPostern(await start("first"));
-  db = openPostgres(databaseUrl);
+  db = openStoreAt({ kind: "postgres", address: databaseUrl });
   harness = await createBillingHarness(db, stripe.env);
 });
 afterAll(async () => {

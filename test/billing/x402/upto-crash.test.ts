@@ -2,7 +2,6 @@
 
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import type { Db } from "../../../src/store/db.ts";
-import { openPostgres } from "../../../src/store/postgres.ts";
 import {
   createTempFolder,
   startPostern,
@@ -12,6 +11,7 @@ import {
 import { eventually } from "../../support/eventually.ts";
 import { startFacilitator, type TestFacilitator } from "../../support/fakes/x402-facilitator.ts";
 import { migratedPostgres } from "../../support/stores/postgres.ts";
+import { openStoreAt } from "../../support/stores/stores.ts";
 import { expectLedgerValid, ledgerBalanceOf } from "../fixtures.ts";
 import { approvedWallet, uptoEnv, uptoFetch } from "./upto.ts";
 
@@ -28,7 +28,7 @@ beforeAll(async () => {
     DATABASE_URL: databaseUrl,
     POSTERN_SECRET: "one secret for all of the processes",
   };
-  db = openPostgres(databaseUrl);
+  db = openStoreAt({ kind: "postgres", address: databaseUrl });
 });
 afterAll(async () => {
   stopAll();
