@@ -7,6 +7,7 @@ import {
   type Json,
   lastSimulatorRequest,
 } from "../inference/support/harness.ts";
+import { casesOn } from "../support/full.ts";
 import { type TestAccount, type Gateway } from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 import {
@@ -53,7 +54,7 @@ for (const store of STORE_KINDS) {
       await gateway.stop();
     });
 
-    for (const [wire, model] of Object.entries(MODELS))
+    for (const [wire, model] of casesOn(store, Object.entries(MODELS)))
       for (const streams of [
         [false, false, false],
         [true, true, true],
@@ -103,7 +104,7 @@ for (const store of STORE_KINDS) {
       expect(errorOf(answer.json)["message"]).toContain('web_search = "disabled"');
     });
 
-    for (const wire of ["messages", "gemini", "chat"] as const)
+    for (const wire of casesOn(store, ["messages", "gemini", "chat"] as const))
       for (const [variant, fields] of Object.entries(REQUEST_VARIANTS))
         test(`continues after a call of the client's shell on ${wire} (${variant})`, async () => {
           const common = {
@@ -137,7 +138,7 @@ for (const store of STORE_KINDS) {
           expect(body).not.toContain("shell_call");
         });
 
-    for (const wire of ["messages", "gemini", "chat"] as const)
+    for (const wire of casesOn(store, ["messages", "gemini", "chat"] as const))
       for (const [variant, fields] of Object.entries(REQUEST_VARIANTS))
         test(`keeps the namespace of a call on ${wire} (${variant})`, async () => {
           const model = MODELS[wire];
@@ -178,7 +179,7 @@ for (const store of STORE_KINDS) {
           expect(text).not.toContain("namespace");
         });
 
-    for (const [wire, model] of Object.entries(MODELS))
+    for (const [wire, model] of casesOn(store, Object.entries(MODELS)))
       test(`sends ${wire} the result of a tool call of the previous turn`, async () => {
         const first = await createResponse(gateway, account, {
           model,

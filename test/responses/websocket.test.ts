@@ -11,6 +11,7 @@ import {
   usageRecordsOf,
 } from "../inference/support/harness.ts";
 import { eventually } from "../support/eventually.ts";
+import { testOn } from "../support/full.ts";
 import { type Gateway, registerAccount, type TestAccount } from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 import { call, fundedAccount, openGateway } from "./harness.ts";
@@ -27,6 +28,7 @@ function errorOf(event: Json): Json {
 }
 
 describe.each(STORE_KINDS)("a WebSocket on /v1/responses on %s", (store) => {
+  const testOnce = testOn(store);
   let gateway: Gateway;
   let account: TestAccount;
   beforeAll(async () => {
@@ -55,7 +57,7 @@ describe.each(STORE_KINDS)("a WebSocket on /v1/responses on %s", (store) => {
     socket.close();
   });
 
-  test("sends Codex's header of a request on, which is in its metadata here", async () => {
+  testOnce("sends Codex's header of a request on, which is in its metadata here", async () => {
     const socket = await openSocket(gateway, account.headers);
     const name = "ws_request_header_x_openai_internal_codex_responses_lite";
     const liteOf = async (body: Json): Promise<unknown> => {
@@ -86,7 +88,7 @@ describe.each(STORE_KINDS)("a WebSocket on /v1/responses on %s", (store) => {
     socket.close();
   });
 
-  test("continues a response with `store: false` on its connection alone", async () => {
+  testOnce("continues a response with `store: false` on its connection alone", async () => {
     const socket = await openSocket(gateway, account.headers);
     const base = { model: MODEL, store: false };
     const first = responseOf(await socket.create({ ...base, input: "My name is Ada." }));
@@ -116,7 +118,7 @@ describe.each(STORE_KINDS)("a WebSocket on /v1/responses on %s", (store) => {
     other.close();
   });
 
-  test("forgets a response with `store: false` when its continuation fails", async () => {
+  testOnce("forgets a response with `store: false` when its continuation fails", async () => {
     const socket = await openSocket(gateway, account.headers);
     const base = { model: MODEL, store: false };
     const first = responseOf(await socket.create({ ...base, input: "My name is Ada." }));
@@ -142,7 +144,7 @@ describe.each(STORE_KINDS)("a WebSocket on /v1/responses on %s", (store) => {
     socket.close();
   });
 
-  test("keeps the input of `generate: false` without a call", async () => {
+  testOnce("keeps the input of `generate: false` without a call", async () => {
     const own = await fundedAccount(gateway);
     const socket = await openSocket(gateway, own.headers);
     const warm = await socket.create({
@@ -162,7 +164,7 @@ describe.each(STORE_KINDS)("a WebSocket on /v1/responses on %s", (store) => {
     socket.close();
   });
 
-  test("runs one response at a time, in order", async () => {
+  testOnce("runs one response at a time, in order", async () => {
     const socket = await openSocket(gateway, account.headers);
     for (const input of ["One", "Two", "Three"])
       socket.send({ type: "response.create", model: MODEL, input });
@@ -180,7 +182,7 @@ describe.each(STORE_KINDS)("a WebSocket on /v1/responses on %s", (store) => {
     socket.close();
   });
 
-  test("continues each stream of a connection, and forks one", async () => {
+  testOnce("continues each stream of a connection, and forks one", async () => {
     const socket = await openSocket(gateway, account.headers);
     const base = { model: MODEL, store: false };
     const ada = responseOf(await socket.create({ ...base, stream_id: "a", input: "I am Ada." }));
@@ -198,7 +200,7 @@ describe.each(STORE_KINDS)("a WebSocket on /v1/responses on %s", (store) => {
     socket.close();
   });
 
-  test("refuses to steer a response at once, and goes on with it", async () => {
+  testOnce("refuses to steer a response at once, and goes on with it", async () => {
     const socket = await openSocket(gateway, account.headers);
     const input = "[[sim: slow=20]] one two three four five six seven eight";
     socket.send({ type: "response.create", model: MODEL, input });

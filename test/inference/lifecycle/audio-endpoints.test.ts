@@ -2,6 +2,7 @@
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
+import { testOn } from "../../support/full.ts";
 import { startGateway, registerAccount } from "../../support/gateway.ts";
 import type { Gateway, TestAccount } from "../../support/gateway.ts";
 import { STORE_KINDS } from "../../support/stores/stores.ts";
@@ -56,6 +57,7 @@ function eventsIn(text: string): readonly Json[] {
 }
 
 describe.each(STORE_KINDS)("audio, on %s", (store) => {
+  const testOnce = testOn(store);
   let gateway: Gateway;
   let account: TestAccount;
   beforeAll(async () => {
@@ -106,7 +108,7 @@ describe.each(STORE_KINDS)("audio, on %s", (store) => {
     expect(usage).toMatchObject({ cost: Number(paid) / 1e9, output_tokens: 26 });
   });
 
-  test("a recording costs its seconds or its tokens, in each format", async () => {
+  testOnce("a recording costs its seconds or its tokens, in each format", async () => {
     const plain = await transcribe({});
     expect(JSON.parse(plain.text)).toEqual({
       text: "A recording of 10 seconds.",
@@ -144,7 +146,7 @@ describe.each(STORE_KINDS)("audio, on %s", (store) => {
     expect(JSON.parse(diarized.text)).toMatchObject({ usage: { cost: Number(tokens.paid) / 1e9 } });
   });
 
-  test("a transcript can be streamed, and a model without streams replies whole", async () => {
+  testOnce("a transcript can be streamed, and a model without streams replies whole", async () => {
     const streamed = await transcribe({ model: "sim/transcribe-tokens", stream: "true" });
     expect(streamed.response.headers.get("content-type")).toContain("text/event-stream");
     const events = eventsIn(streamed.text);
@@ -165,7 +167,7 @@ describe.each(STORE_KINDS)("audio, on %s", (store) => {
     expect([record?.["api"], paid]).toEqual(["translations", 1_000_000n]);
   });
 
-  test("the hold covers the charge, whatever the file and the text", async () => {
+  testOnce("the hold covers the charge, whatever the file and the text", async () => {
     const cases = fc.record({
       seconds: fc.integer({ min: 1, max: 40 }),
       byteRate: fc.constantFrom(100, 16_000, 32_000, 4_000_000_000),

@@ -4,6 +4,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import * as fc from "fast-check";
+import { testOn } from "../../support/full.ts";
 import { startGateway, registerAccount } from "../../support/gateway.ts";
 import type { Gateway, TestAccount } from "../../support/gateway.ts";
 import { scratchFolder } from "../../support/scratch-folder.ts";
@@ -38,6 +39,7 @@ const DOCUMENTS = ["Berlin is in Germany.", "The capital of France is Paris."];
 const RERANK = { model: "sim/rerank", query: "What is the capital of France?" };
 
 describe.each(STORE_KINDS)("endpoints without a conversation, on %s", (store) => {
+  const testOnce = testOn(store);
   let gateway: Gateway;
   let account: TestAccount;
   beforeAll(async () => {
@@ -66,7 +68,7 @@ describe.each(STORE_KINDS)("endpoints without a conversation, on %s", (store) =>
     return { response, reply, paid, record };
   }
 
-  test("images cost their text and image tokens, by quality and number", async () => {
+  testOnce("images cost their text and image tokens, by quality and number", async () => {
     for (const [quality, n, tokens] of [
       ["low", 1, 272n],
       ["high", 2, 8_320n],
@@ -106,7 +108,7 @@ describe.each(STORE_KINDS)("endpoints without a conversation, on %s", (store) =>
     expect(record).toMatchObject({ outcome: "completed", cost: Number(cost), exact: 1 });
   });
 
-  test("an edit costs the images that it reads, as a form and as JSON", async () => {
+  testOnce("an edit costs the images that it reads, as a form and as JSON", async () => {
     const form = new FormData();
     for (const [name, value] of Object.entries({ ...IMAGE, quality: "low", n: "2" }))
       form.append(name, value);
@@ -155,7 +157,7 @@ describe.each(STORE_KINDS)("endpoints without a conversation, on %s", (store) =>
     expect(before - (await balance(gateway, account))).toBe(20_000_000n);
   });
 
-  test("a search costs one unit for each hundred documents, on both paths", async () => {
+  testOnce("a search costs one unit for each hundred documents, on both paths", async () => {
     for (const path of [PATHS.rerank, PATHS.rerank2]) {
       const many = Array.from({ length: 101 }, (_, index) => `Document ${index}`);
       const { reply, paid } = await call(path, { ...RERANK, documents: many, top_n: 2 });
@@ -291,49 +293,55 @@ describe.each(STORE_KINDS)("endpoints without a conversation, on %s", (store) =>
     expect((await simStats(gateway)).requests).toBe(sent);
   });
 
-  test("the hold covers the charge of searches, decisions and completions, whatever their texts", async () => {
-    const text = fc
-      .string({ minLength: 1, maxLength: 300, unit: "binary" })
-      .map((one) => one.replaceAll(/[\ud800-\udfff\0[]/g, "x"));
-    const cases = fc.record({
-      query: text,
-      documents: fc.array(text, { minLength: 1, maxLength: 230 }),
-      model: fc.constantFrom("sim/rerank", "sim/rerank-tokens"),
-      questions: fc.integer({ min: 1, max: 20 }),
-      n: fc.integer({ min: 1, max: 3 }),
-      max_tokens: fc.integer({ min: 1, max: 40 }),
-    });
-    await fc.assert(
-      fc.asyncProperty(cases, async ({ query, documents, model, questions, n, max_tokens }) => {
-        const asked = Array.from({ length: questions }, () => ({ type: "predicate", name: query }));
-        for (const [api, path, body] of [
-          ["rerank", PATHS.rerank, { model, query, documents }],
-          ["decisions", PATHS.decisions, { model: "sim/echo", input: query, questions: asked }],
-          [
-            "completions",
-            PATHS.completions,
-            { model: "sim/echo", prompt: documents.slice(0, 5), n, max_tokens },
-          ],
-        ] as const) {
-          const quoted = await post(gateway, account, `/v1/quote?api=${api}`, body);
-          const { cost_usd_max: most } = (await quoted.json()) as { cost_usd_max: string };
-          const { paid, response } = await call(path, body);
-          expect([api, response.status]).toEqual([api, 200]);
-          expect(Number(paid) / 1e9).toBeLessThanOrEqual(Number(most));
-        }
-      }),
-      { numRuns: 8 },
-    );
-  });
+  testOnce(
+    "the hold covers the charge of searches, decisions and completions, whatever their texts",
+    async () => {
+      const text = fc
+        .string({ minLength: 1, maxLength: 300, unit: "binary" })
+        .map((one) => one.replaceAll(/[\ud800-\udfff\0[]/g, "x"));
+      const cases = fc.record({
+        query: text,
+        documents: fc.array(text, { minLength: 1, maxLength: 230 }),
+        model: fc.constantFrom("sim/rerank", "sim/rerank-tokens"),
+        questions: fc.integer({ min: 1, max: 20 }),
+        n: fc.integer({ min: 1, max: 3 }),
+        max_tokens: fc.integer({ min: 1, max: 40 }),
+      });
+      await fc.assert(
+        fc.asyncProperty(cases, async ({ query, documents, model, questions, n, max_tokens }) => {
+          const asked = Array.from({ length: questions }, () => ({
+            type: "predicate",
+            name: query,
+          }));
+          for (const [api, path, body] of [
+            ["rerank", PATHS.rerank, { model, query, documents }],
+            ["decisions", PATHS.decisions, { model: "sim/echo", input: query, questions: asked }],
+            [
+              "completions",
+              PATHS.completions,
+              { model: "sim/echo", prompt: documents.slice(0, 5), n, max_tokens },
+            ],
+          ] as const) {
+            const quoted = await post(gateway, account, `/v1/quote?api=${api}`, body);
+            const { cost_usd_max: most } = (await quoted.json()) as { cost_usd_max: string };
+            const { paid, response } = await call(path, body);
+            expect([api, response.status]).toEqual([api, 200]);
+            expect(Number(paid) / 1e9).toBeLessThanOrEqual(Number(most));
+          }
+        }),
+        { numRuns: 8 },
+      );
+    },
+  );
 
-  test("the hold covers a small image, whose tokens are not documented", async () => {
+  testOnce("the hold covers a small image, whose tokens are not documented", async () => {
     const body = { ...IMAGE, size: "256x256", quality: "high" };
     const quoted = await post(gateway, account, "/v1/quote?api=images", body);
     const { cost_usd_max: most } = (await quoted.json()) as { cost_usd_max: string };
     expect(Number((await call(PATHS.images, body)).paid) / 1e9).toBeLessThanOrEqual(Number(most));
   });
 
-  test("the hold covers the charge, whatever size, quality and number", async () => {
+  testOnce("the hold covers the charge, whatever size, quality and number", async () => {
     const cases = fc.record({
       n: fc.integer({ min: 1, max: 10 }),
       quality: fc.constantFrom("low", "medium", "high", "auto"),

@@ -3,6 +3,7 @@
 
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { verifyLedger } from "../../../src/verification/verify.ts";
+import { casesOn } from "../../support/full.ts";
 import {
   type Gateway,
   registerAccount,
@@ -102,7 +103,7 @@ describe.each(STORE_KINDS)("a provider that ignores the output limit, on %s", (s
     };
   };
 
-  for (const api of STREAMED_APIS)
+  for (const api of casesOn(store, STREAMED_APIS))
     for (const stream of [false, true]) {
       const title = `over ${api}${stream ? ", streamed" : ""}`;
       test(`is charged as it states its cost: ${title}`, async () => {

@@ -4,6 +4,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { encodeEventFrame } from "@postern/simulator";
 import { integer, type Row } from "../../../src/store/db.ts";
+import { casesOn } from "../../support/full.ts";
 import { type Gateway, registerAccount, startGateway } from "../../support/gateway.ts";
 import { STORE_KINDS } from "../../support/stores/stores.ts";
 import {
@@ -211,9 +212,9 @@ describe.each(STORE_KINDS)("a stream that is cut once its usage has arrived, on 
     return record;
   }
 
-  for (const [wire, streams] of Object.entries(STREAMS))
+  for (const [wire, streams] of casesOn(store, Object.entries(STREAMS)))
     for (const [where, events] of Object.entries(streams))
-      for (const api of STREAMED_APIS)
+      for (const api of casesOn(store, STREAMED_APIS))
         test.each([true, false])(
           `costs its usage: ${wire}, ${where}, over ${api}, in one chunk: %p`,
           async (isOneChunk) => {

@@ -9,6 +9,7 @@ import {
   uncountedText,
 } from "../../../src/inference/lifecycle/reply/count-at-provider.ts";
 import { integer, type Row } from "../../../src/store/db.ts";
+import { casesOn } from "../../support/full.ts";
 import { type Gateway, registerAccount, startGateway } from "../../support/gateway.ts";
 import { STORE_KINDS } from "../../support/stores/stores.ts";
 import {
@@ -170,8 +171,8 @@ describe.each(STORE_KINDS)("a stream of Claude that is left, on %s", (store) => 
     return record;
   }
 
-  for (const [kind, text] of Object.entries(TEXTS))
-    for (const api of ["chat", "responses", "messages"] as const)
+  for (const [kind, text] of casesOn(store, Object.entries(TEXTS)))
+    for (const api of casesOn(store, ["chat", "responses", "messages"] as const))
       test(`costs its input and what was relayed, by the provider's count: ${kind}, on ${api}`, async () => {
         countReply = counted;
         const record = await leave({ api, seen: MARKER.trim(), before: START + textBlock(text) });

@@ -12,6 +12,7 @@ import {
 } from "../../../src/inference/metering/tokens/count-input.ts";
 import { countTextTokens, encodingOf } from "../../../src/inference/metering/tokens/tokenizer.ts";
 import { integer } from "../../../src/store/db.ts";
+import { casesOn } from "../../support/full.ts";
 import { type Gateway, registerAccount, startGateway } from "../../support/gateway.ts";
 import {
   type Recording,
@@ -192,8 +193,8 @@ describe.each(STORE_KINDS)("a stream that is left costs what was relayed, on %s"
     return integer(record, "cost_nano") / (input * INPUT_NANO + output * OUTPUT_NANO);
   }
 
-  for (const [kind, text] of Object.entries(TEXTS))
-    for (const api of STREAMED_APIS)
+  for (const [kind, text] of casesOn(store, Object.entries(TEXTS)))
+    for (const api of casesOn(store, STREAMED_APIS))
       test(`${kind}, on ${api}`, async () => {
         expect(await leave(api, text, false)).toBeWithin(0.97, 1.000_001);
       });

@@ -3,6 +3,7 @@
 
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { nanoFromUsd } from "../../../src/base/money/money.ts";
+import { casesOn } from "../../support/full.ts";
 import { type TestAccount, registerAccount } from "../../support/gateway.ts";
 import { STORE_KINDS } from "../../support/stores/stores.ts";
 import {
@@ -92,7 +93,7 @@ for (const store of STORE_KINDS)
       expect(wallet.held).toBe(0n);
     }
 
-    for (const api of STREAMED_APIS)
+    for (const api of casesOn(store, STREAMED_APIS))
       for (const stream of [false, true])
         test(`${api}${stream ? ", streamed" : ""}: the second provider answers and is charged`, async () => {
           harness.providers.alpha.failure = UNAVAILABLE;
@@ -219,7 +220,7 @@ for (const store of STORE_KINDS)
           { error: { message: "no such model", code: "model_not_found" } },
         ],
       ];
-    for (const [title, status, body] of fallbackFailures)
+    for (const [title, status, body] of casesOn(store, fallbackFailures))
       test(`falls back after ${title}`, async () => {
         harness.providers.alpha.failure = body === undefined ? { status } : { status, body };
         const response = await call(ORDER);
@@ -229,7 +230,7 @@ for (const store of STORE_KINDS)
         ]);
       });
 
-    for (const status of [400, 413, 422])
+    for (const status of casesOn(store, [400, 413, 422]))
       test(`does not fall back after ${status}, an error in the request`, async () => {
         harness.providers.alpha.failure = { status };
         const response = await call(ORDER);

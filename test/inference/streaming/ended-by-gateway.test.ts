@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { integer, type Row } from "../../../src/store/db.ts";
+import { testOn } from "../../support/full.ts";
 import {
   type Gateway,
   registerAccount,
@@ -69,6 +70,7 @@ function longTerminalEvent(usage: Json): string {
 const headers = { "content-type": "text/event-stream" };
 
 describe.each(STORE_KINDS)("a stream that the gateway ends, on %s", (store) => {
+  const testOnce = testOn(store);
   let gateway: Gateway;
   let provider: RawProvider;
   let reply: RawReply | undefined;
@@ -123,7 +125,7 @@ describe.each(STORE_KINDS)("a stream that the gateway ends, on %s", (store) => {
     expect(costOf(record)).toBe(50n * INPUT_NANO + 20_000n * OUTPUT_NANO);
   });
 
-  test("because it is longer than its limit costs its usage", async () => {
+  testOnce("because it is longer than its limit costs its usage", async () => {
     const usage = { prompt_tokens: 50, completion_tokens: 9_000, total_tokens: 9_050 };
     const flood = chatDelta("", { logprobs: { content: [{ token: "x".repeat(MIB) }] } });
     reply = { headers, body: chatDelta("word ") + flood.repeat(45) + chatEnd(usage) };
@@ -159,39 +161,45 @@ describe.each(STORE_KINDS)("a stream that the gateway ends, on %s", (store) => {
     expect(costOf(record)).toBe(50n * INPUT_NANO + 700n * OUTPUT_NANO);
   });
 
-  test("because nothing has arrived for too long costs what was relayed where that ends the bill", async () => {
-    reply = { headers, body: chatDelta("word ".repeat(700)), ending: "silence" };
-    const { account } = await call("chat");
-    const record = await recordOf(account);
-    expect([record["outcome"], integer(record, "exact")]).toEqual(["upstream_timeout", 0]);
-    expect(costOf(record)).toBeGreaterThanOrEqual(700n * OUTPUT_NANO);
-  });
+  testOnce(
+    "because nothing has arrived for too long costs what was relayed where that ends the bill",
+    async () => {
+      reply = { headers, body: chatDelta("word ".repeat(700)), ending: "silence" };
+      const { account } = await call("chat");
+      const record = await recordOf(account);
+      expect([record["outcome"], integer(record, "exact")]).toEqual(["upstream_timeout", 0]);
+      expect(costOf(record)).toBeGreaterThanOrEqual(700n * OUTPUT_NANO);
+    },
+  );
 
-  test("that is not read to its usage in time costs the hold where only the usage tells the bill", async () => {
-    const own = await startGateway({
-      store,
-      providers: [],
-      timeouts: { idleMs: 1_000, drainMs: 1_000 },
-      env: { OPENAI_BASE_URL: provider.url, OPENAI_API_KEY: "test-key-0123456789" },
-    });
-    const account = await registerAccount(own);
-    await grantCredits(own, account, 10n * USD);
-    // A stream that reasons, and is left at once.
-    reply = { headers, body: created, ending: "silence" };
-    const body = { ...REQUESTS.responses, model: "openai/gpt-5", stream: true };
-    const client = openSocketClient(own, account, "responses", body);
-    await client.waitForText("response.created");
-    const { held } = await readWallet(own.server.db, account.id);
-    client.disconnect();
-    await expectSettledLedger(own.server.db);
-    const [record] = await usageRecordsOf(own.server.db, account.id);
-    expect(record?.["outcome"]).toBe("client_aborted");
-    expect(held).toBeGreaterThan(0n);
-    expect(record && costOf(record)).toBe(held);
-    await own.stop();
-  });
+  testOnce(
+    "that is not read to its usage in time costs the hold where only the usage tells the bill",
+    async () => {
+      const own = await startGateway({
+        store,
+        providers: [],
+        timeouts: { idleMs: 1_000, drainMs: 1_000 },
+        env: { OPENAI_BASE_URL: provider.url, OPENAI_API_KEY: "test-key-0123456789" },
+      });
+      const account = await registerAccount(own);
+      await grantCredits(own, account, 10n * USD);
+      // A stream that reasons, and is left at once.
+      reply = { headers, body: created, ending: "silence" };
+      const body = { ...REQUESTS.responses, model: "openai/gpt-5", stream: true };
+      const client = openSocketClient(own, account, "responses", body);
+      await client.waitForText("response.created");
+      const { held } = await readWallet(own.server.db, account.id);
+      client.disconnect();
+      await expectSettledLedger(own.server.db);
+      const [record] = await usageRecordsOf(own.server.db, account.id);
+      expect(record?.["outcome"]).toBe("client_aborted");
+      expect(held).toBeGreaterThan(0n);
+      expect(record && costOf(record)).toBe(held);
+      await own.stop();
+    },
+  );
 
-  test.each(["chat", "responses", "messages"] as const)(
+  testOnce.each(["chat", "responses", "messages"] as const)(
     "as a whole reply above its limit costs its usage (%s)",
     async (api) => {
       const text = "x".repeat(65 * MIB);
@@ -220,32 +228,35 @@ describe.each(STORE_KINDS)("a stream that the gateway ends, on %s", (store) => {
     },
   );
 
-  test("as a whole reply that never comes costs the hold if the provider calls the caller's server", async () => {
-    const own = await startGateway({
-      store,
-      providers: [],
-      timeouts: { replyMs: 1_000 },
-      env: { OPENAI_BASE_URL: provider.url, OPENAI_API_KEY: "test-key-0123456789" },
-    });
-    reply = undefined;
-    const tools = [{ type: "mcp", server_label: "own", server_url: "https://mcp.example/x" }];
-    for (const more of [{}, { tools, max_tool_calls: 1 }]) {
-      const account = await registerAccount(own);
-      await grantCredits(own, account, 100n * USD);
-      const response = await postCall(own, account, "responses", {
-        ...REQUESTS.responses,
-        ...more,
+  testOnce(
+    "as a whole reply that never comes costs the hold if the provider calls the caller's server",
+    async () => {
+      const own = await startGateway({
+        store,
+        providers: [],
+        timeouts: { replyMs: 1_000 },
+        env: { OPENAI_BASE_URL: provider.url, OPENAI_API_KEY: "test-key-0123456789" },
       });
-      expect(response.status).toBe(504);
-      const [record] = await usageRecordsOf(own.server.db, account.id);
-      const cost = record === undefined ? 0n : costOf(record);
-      if ("tools" in more) expect(cost).toBeGreaterThan(USD / 10n);
-      else expect(cost).toBe(0n);
-    }
-    await own.stop();
-  });
+      reply = undefined;
+      const tools = [{ type: "mcp", server_label: "own", server_url: "https://mcp.example/x" }];
+      for (const more of [{}, { tools, max_tool_calls: 1 }]) {
+        const account = await registerAccount(own);
+        await grantCredits(own, account, 100n * USD);
+        const response = await postCall(own, account, "responses", {
+          ...REQUESTS.responses,
+          ...more,
+        });
+        expect(response.status).toBe(504);
+        const [record] = await usageRecordsOf(own.server.db, account.id);
+        const cost = record === undefined ? 0n : costOf(record);
+        if ("tools" in more) expect(cost).toBeGreaterThan(USD / 10n);
+        else expect(cost).toBe(0n);
+      }
+      await own.stop();
+    },
+  );
 
-  test("is free if the provider states an error or its connection is lost", async () => {
+  testOnce("is free if the provider states an error or its connection is lost", async () => {
     for (const ending of ["end", "cut"] as const) {
       const failed = sse({ error: { message: "Overloaded", type: "server_error" } });
       const body = chatDelta("word ".repeat(700)) + (ending === "end" ? failed : "");
