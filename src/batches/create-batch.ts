@@ -16,6 +16,7 @@ import { ceilCredits } from "../inference/lifecycle/hold/hold-faults.ts";
 import { rejectQuote } from "../inference/request/call-options.ts";
 import { itemTexts, memberText } from "../inference/request/json-edit.ts";
 import { type BatchHoldOutcome, freeCreditsForBatch, holdBatch } from "../ledger/batch-holds.ts";
+import type { HoldRequest } from "../ledger/decide.ts";
 import type { KeyRateLimit } from "../ledger/rate-limit-rules.ts";
 import type { Db, Reader, Tx } from "../store/db.ts";
 import { readCallLabels } from "../usage/session-labels.ts";
@@ -142,8 +143,10 @@ export async function prepareBatch(
     if (stored.requests === 0) throw invalid("requests", "A batch must have at least one request.");
     const runsAt = providerFor(deps, request, provider);
     const total = runsAt === null ? totals.atGateway : totals.inBatch;
-    await freeCreditsForBatch(db, { id, accountId, keyId }, { amount: total, now: now() });
-    return { id, caller, createdAt, expiresAt, ...stored, total, provider: runsAt, isResponse };
+    const prepared = { id, caller, createdAt, expiresAt, ...stored, total };
+    const batch = { ...prepared, provider: runsAt, isResponse };
+    await freeCreditsForBatch(db, holdRequestOf(deps, batch, now()));
+    return batch;
   } catch (error) {
     await discard(db, id);
     throw error;
@@ -337,16 +340,23 @@ export async function holdAndStart(
   batch: PreparedBatch,
   now: number,
 ): Promise<void> {
-  const { id, caller, total: amount, expiresAt, isResponse } = batch;
-  const { accountId, keyId, restrictions } = caller;
-  const rateLimit = isResponse ? deps.rateOf(caller.policy) : undefined;
-  const request = { id, accountId, keyId, amount, now, expiresAt, restrictions, rateLimit };
-  const outcome = await holdBatch(tx, request);
+  const { id, caller } = batch;
+  const outcome = await holdBatch(tx, holdRequestOf(deps, batch, now));
   if (outcome.status === "refused") throw await refusedFault(tx, deps, batch, outcome);
   // The hold has locked the wallet, so other batches of the account start before or after this one.
-  await rejectOverQuota(tx, accountId, batch);
+  await rejectOverQuota(tx, caller.accountId, batch);
   if (batch.provider !== null) await takeBatchShares(tx, id);
   if (!(await startBatch(tx, batch, now))) throw new Error(`the batch ${id} was started before`);
+}
+
+function holdRequestOf(
+  { rateOf }: Pick<CreateBatchDeps, "rateOf">,
+  { id, caller, total: amount, expiresAt, isResponse }: PreparedBatch,
+  now: number,
+): HoldRequest {
+  const { accountId, keyId, restrictions } = caller;
+  const rateLimit = isResponse ? rateOf(caller.policy) : undefined;
+  return { id, accountId, keyId, amount, now, expiresAt, restrictions, rateLimit };
 }
 
 async function refusedFault(

@@ -13,6 +13,7 @@ import {
   type OpenHold,
 } from "./decide.ts";
 import { insertHolds, updateHoldAmounts, updateKeySpends, updateWallets } from "./ledger-rows.ts";
+import { rateLimitWaitMs } from "./rate-limit-rules.ts";
 import { recallLeases } from "./recall-leases.ts";
 
 interface HoldOwner {
@@ -30,17 +31,23 @@ export type BatchHoldOutcome =
       readonly affordable: Nano;
     };
 
-/** Before `holdBatch`: leases that may be the reason for a refusal are recalled. */
+/** Before `holdBatch`: leases that may be the reason for a refusal are recalled. They can have credits, and calls of the rate limit. */
 export async function freeCreditsForBatch(
   db: Db,
-  owner: HoldOwner,
-  { amount, now }: Pick<HoldRequest, "amount" | "now">,
+  request: Pick<HoldRequest, "id" | "accountId" | "keyId" | "amount" | "now" | "rateLimit">,
 ): Promise<void> {
   if (db.kind === "sqlite") return;
+  const { accountId, amount, now, rateLimit } = request;
   await db.write(async (tx) => {
-    const { wallet, keySpend, key } = await lockOwner(tx, owner, now);
+    const { wallet, keySpend, key } = await lockOwner(tx, request, now);
     if (wallet === undefined || keySpend === undefined || key === undefined) return;
-    if (largestHold(wallet, keySpend, key, now) < amount) await recallLeases(tx, owner.accountId);
+    const isCovered = largestHold(wallet, keySpend, key, now) >= amount;
+    // A key with a rate of its own has no leases.
+    const isInRate =
+      rateLimit === undefined ||
+      rateLimit.isTold === true ||
+      rateLimitWaitMs(rateLimit, keySpend, now) <= 0;
+    if (!isCovered || !isInRate) await recallLeases(tx, accountId);
   });
 }
 

@@ -2,6 +2,7 @@
 
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { changeKey, revokeKey } from "../../src/keys/keys.ts";
+import { endBatchHold, freeCreditsForBatch, holdBatch } from "../../src/ledger/batch-holds.ts";
 import { LEASE_STATE } from "../../src/ledger/credit-lease.ts";
 import type { HoldOutcome, HoldRequest } from "../../src/ledger/decide.ts";
 import { setFreeze } from "../../src/ledger/freezes.ts";
@@ -522,6 +523,28 @@ test("calls that the lease of another process counts in advance are not refused"
     await settle(ledger, call);
   }
   expect(held).toBe(20);
+});
+
+test("the hold of a response that waits is not refused for calls that a lease counts in advance", async () => {
+  await openFunded(1_000_000n);
+  const limited = { rateLimit: { intervalMs: 1_000, burst: 20 } };
+  // Its open call keeps the lease.
+  await nextLeasedCall(await startProcess("other"), limited);
+  const { length } = await db.all("select id from usage_record where account_id = ?", [account]);
+  let held = length + 1;
+  for (;;) {
+    const request = callOf({ ...limited, amount: 1n });
+    await freeCreditsForBatch(db, request);
+    const { status } = await db.write((tx) => holdBatch(tx, request));
+    if (status === "refused") break;
+    held += 1;
+  }
+  expect(held).toBe(20);
+  const holds = await db.all("select id from hold where account_id = ? and process = ''", [
+    account,
+  ]);
+  for (const { id } of holds)
+    await db.write((tx) => endBatchHold(tx, { id: String(id), accountId: account, keyId: key }));
 });
 
 test("the lease of a killed process is free again after the sweep, and its late calls are charged once", async () => {

@@ -439,12 +439,23 @@ const LEDGER: readonly Mutation[] = [
     ],
   ),
   ...of(
+    "src/ledger/batch-holds.ts",
+    ["ledger/credit-leases"],
+    [
+      [
+        "a response that waits is refused for calls that a lease counts in advance",
+        "    if (!isCovered || !isInRate) await recallLeases(tx, accountId);\n",
+        "    if (!isCovered) await recallLeases(tx, accountId);\n",
+      ],
+    ],
+  ),
+  ...of(
     "src/batches/create-batch.ts",
     ["server/recalled-leases"],
     [
       [
         "a batch is refused because of what another process has leased",
-        "    await freeCreditsForBatch(db, { id, accountId, keyId }, { amount: total, now: now() });\n",
+        "    await freeCreditsForBatch(db, holdRequestOf(deps, batch, now()));\n",
         "",
       ],
     ],
