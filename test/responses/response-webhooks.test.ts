@@ -1,7 +1,7 @@
 // The events of background responses as a receiver gets them: over HTTP, verified with OpenAI's SDK.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import OpenAI from "openai";
+import OpenAI, { InvalidWebhookSignatureError } from "openai";
 import type { Json } from "../inference/support/harness.ts";
 import { eventually } from "../support/eventually.ts";
 import type { Gateway, TestAccount } from "../support/gateway.ts";
@@ -60,7 +60,7 @@ for (const store of STORE_KINDS)
           () => undefined,
           (error: unknown) => error,
         );
-        expect(refusal).toBeInstanceOf(OpenAI.InvalidWebhookSignatureError);
+        expect(refusal).toBeInstanceOf(InvalidWebhookSignatureError);
         const { json } = await getResponse(gateway, account, id);
         expect(json["status"]).toBe(status);
       });
