@@ -9,6 +9,7 @@ import {
 import { errorOf, type Json } from "../inference/support/harness.ts";
 import { call } from "../responses/harness.ts";
 import { eventually } from "../support/eventually.ts";
+import { casesOn } from "../support/full.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 import { openaiRequests, postBatch, setBatchFaults } from "./batch-harness.ts";
 import {
@@ -55,7 +56,7 @@ for (const store of STORE_KINDS) {
         ]),
       );
 
-    for (const model of BATCH_MODELS) {
+    for (const model of casesOn(store, BATCH_MODELS)) {
       test(`of ${model} whose reply was lost are found, and not sent again`, async () => {
         await setBatchFaults(at.gateway, { lose_reply: 500 });
         const created = await at.start(requestsTo(model, 3));

@@ -11,6 +11,7 @@ import {
   type TestUser,
   visitPage,
 } from "../billing/console-user.ts";
+import { testOn } from "../support/full.ts";
 import { describeEachStore } from "../support/stores/stores.ts";
 import { type ConsoleFixture, createConsoleFixture } from "./console-fixture.ts";
 
@@ -156,6 +157,7 @@ const FORM_PERMISSIONS: Readonly<Record<string, readonly (readonly [Permission, 
 };
 
 describeEachStore((store) => {
+  const testOnce = testOn(store);
   describe(`access to the console on ${store}`, () => {
     let fixture: ConsoleFixture;
     beforeAll(async () => {
@@ -229,45 +231,48 @@ describeEachStore((store) => {
         }
     });
 
-    test("checks the permission of every route for every role, and returns 404 to people who are not members", async () => {
-      const { gateway, account, owner, developer, otherOwner } = fixture;
-      const routes = gateway.server.routes.filter((route) =>
-        route.path.startsWith("/console/{account}"),
-      );
-      expect(routes.map((route) => route.id).sort()).toEqual(
-        [...Object.keys(PAGE_PERMISSIONS), ...Object.keys(FORM_PERMISSIONS)].sort(),
-      );
-      const users: (readonly [Role, TestUser])[] = [
-        ["owner", owner],
-        ["developer", developer],
-      ];
-      for (const role of ["admin", "billing", "viewer"] as const) {
-        const user = await createUser(gateway, `${role}-${store}`);
-        await makeMember(gateway, account.id, user, role);
-        users.push([role, user]);
-      }
-      for (const route of routes) {
-        const path = route.path.replace("{account}", account.id);
-        const permission = PAGE_PERMISSIONS[route.id];
-        const requests =
-          permission === undefined
-            ? (FORM_PERMISSIONS[route.id] ?? [])
-            : [[permission, undefined] as const];
-        for (const [needed, form] of requests) {
-          const foreign = await visitPage(gateway, path, otherOwner, form);
-          expect([route.id, foreign.status]).toEqual([route.id, 404]);
-          for (const [role, user] of users) {
-            const { status } = await visitPage(gateway, path, user, form);
-            expect([route.id, needed, role, status === 403]).toEqual([
-              route.id,
-              needed,
-              role,
-              !hasPermission(role, needed),
-            ]);
+    testOnce(
+      "checks the permission of every route for every role, and returns 404 to people who are not members",
+      async () => {
+        const { gateway, account, owner, developer, otherOwner } = fixture;
+        const routes = gateway.server.routes.filter((route) =>
+          route.path.startsWith("/console/{account}"),
+        );
+        expect(routes.map((route) => route.id).sort()).toEqual(
+          [...Object.keys(PAGE_PERMISSIONS), ...Object.keys(FORM_PERMISSIONS)].sort(),
+        );
+        const users: (readonly [Role, TestUser])[] = [
+          ["owner", owner],
+          ["developer", developer],
+        ];
+        for (const role of ["admin", "billing", "viewer"] as const) {
+          const user = await createUser(gateway, `${role}-${store}`);
+          await makeMember(gateway, account.id, user, role);
+          users.push([role, user]);
+        }
+        for (const route of routes) {
+          const path = route.path.replace("{account}", account.id);
+          const permission = PAGE_PERMISSIONS[route.id];
+          const requests =
+            permission === undefined
+              ? (FORM_PERMISSIONS[route.id] ?? [])
+              : [[permission, undefined] as const];
+          for (const [needed, form] of requests) {
+            const foreign = await visitPage(gateway, path, otherOwner, form);
+            expect([route.id, foreign.status]).toEqual([route.id, 404]);
+            for (const [role, user] of users) {
+              const { status } = await visitPage(gateway, path, user, form);
+              expect([route.id, needed, role, status === 403]).toEqual([
+                route.id,
+                needed,
+                role,
+                !hasPermission(role, needed),
+              ]);
+            }
           }
         }
-      }
-    });
+      },
+    );
 
     test("hides webhooks and the audit log from developers", async () => {
       const { gateway, otherAccount } = fixture;

@@ -22,7 +22,7 @@ import {
   waitUntil,
   withHeaders,
 } from "../inference/support/harness.ts";
-import { casesOn } from "../support/full.ts";
+import { casesOn, testOn } from "../support/full.ts";
 import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
 import { expectStatus } from "../support/source/tested-statuses.ts";
 import { describeEachStore } from "../support/stores/stores.ts";
@@ -71,6 +71,7 @@ function textsIn(body: JsonObject): readonly string[] {
 }
 
 describeEachStore((store) => {
+  const testOnce = testOn(store);
   let gateway: Gateway;
   let account: Caller;
   let hook: ReturnType<typeof startHook>;
@@ -231,36 +232,39 @@ describeEachStore((store) => {
       },
     );
 
-    test("Google's API, tool results, system texts and arguments are checked, too", async () => {
-      await save("mask", { ...MASKING, phases: ["input"] });
-      const gemini = await fetch(`${gateway.url}/v1beta/models/sim/echo:generateContent`, {
-        method: "POST",
-        headers: account.headers,
-        body: JSON.stringify({
-          systemInstruction: { parts: [{ text: `System ${SECRET}` }] },
-          contents: [{ role: "user", parts: [{ text: `User ${SECRET}` }] }],
-        }),
-      });
-      expect(gemini.status).toBe(200);
-      expect(JSON.stringify(await lastSimulatorRequest(gateway))).not.toContain(SECRET);
-      const use = { type: "tool_use", id: "toolu_1", name: "login", input: { id: SECRET } };
-      const result = { type: "tool_result", tool_use_id: "toolu_1", content: `ok ${SECRET}` };
-      const tool = { name: "login", input_schema: { type: "object" } };
-      const messages = await postCall(gateway, account, "messages", {
-        ...bodyOf("messages", "Log in."),
-        system: [{ type: "text", text: `System ${SECRET}` }],
-        tools: [tool],
-        messages: [
-          { role: "user", content: "Log in." },
-          { role: "assistant", content: [use] },
-          { role: "user", content: [result] },
-        ],
-      });
-      expect(messages.status).toBe(200);
-      const sent = JSON.stringify(await lastSimulatorRequest(gateway));
-      expect(sent).not.toContain(SECRET);
-      expect(sent.match(/\[API_KEY\]/g)?.length).toBe(3);
-    });
+    testOnce(
+      "Google's API, tool results, system texts and arguments are checked, too",
+      async () => {
+        await save("mask", { ...MASKING, phases: ["input"] });
+        const gemini = await fetch(`${gateway.url}/v1beta/models/sim/echo:generateContent`, {
+          method: "POST",
+          headers: account.headers,
+          body: JSON.stringify({
+            systemInstruction: { parts: [{ text: `System ${SECRET}` }] },
+            contents: [{ role: "user", parts: [{ text: `User ${SECRET}` }] }],
+          }),
+        });
+        expect(gemini.status).toBe(200);
+        expect(JSON.stringify(await lastSimulatorRequest(gateway))).not.toContain(SECRET);
+        const use = { type: "tool_use", id: "toolu_1", name: "login", input: { id: SECRET } };
+        const result = { type: "tool_result", tool_use_id: "toolu_1", content: `ok ${SECRET}` };
+        const tool = { name: "login", input_schema: { type: "object" } };
+        const messages = await postCall(gateway, account, "messages", {
+          ...bodyOf("messages", "Log in."),
+          system: [{ type: "text", text: `System ${SECRET}` }],
+          tools: [tool],
+          messages: [
+            { role: "user", content: "Log in." },
+            { role: "assistant", content: [use] },
+            { role: "user", content: [result] },
+          ],
+        });
+        expect(messages.status).toBe(200);
+        const sent = JSON.stringify(await lastSimulatorRequest(gateway));
+        expect(sent).not.toContain(SECRET);
+        expect(sent.match(/\[API_KEY\]/g)?.length).toBe(3);
+      },
+    );
 
     test.each(casesOn(store, APIS))(
       "%s: a text that begins as a data URL is checked",
@@ -273,7 +277,7 @@ describeEachStore((store) => {
       },
     );
 
-    test("the text of a plain document is checked", async () => {
+    testOnce("the text of a plain document is checked", async () => {
       await save("mask", { ...MASKING, phases: ["input"] });
       const source = { type: "text", media_type: "text/plain", data: `The key is ${SECRET}.` };
       const content = [
@@ -286,7 +290,7 @@ describeEachStore((store) => {
       expect(sent).toContain("The key is [API_KEY].");
     });
 
-    test("integers beyond 2^53 and spaces reach the provider as they were sent", async () => {
+    testOnce("integers beyond 2^53 and spaces reach the provider as they were sent", async () => {
       await save("mask", { ...MASKING, phases: ["input"] });
       const rest = `"seed" : 9007199254740993, "tools": [ {"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"n":{"type":"integer","maximum":18446744073709551615}}}}} ]`;
       for (const [sent, content] of [
@@ -307,7 +311,7 @@ describeEachStore((store) => {
       }
     });
 
-    test("of two members with one name, the provider gets the checked one", async () => {
+    testOnce("of two members with one name, the provider gets the checked one", async () => {
       await save("mask", { ...MASKING, phases: ["input"] });
       const text = `{"model": "sim/echo", "messages": [{"role": "user", "name": "a", "content": "${SECRET}", "content": "plain"}]}`;
       const response = await fetch(`${gateway.url}/v1/chat/completions`, {
@@ -320,7 +324,7 @@ describeEachStore((store) => {
       else expect(response.status).toBe(400);
     });
 
-    test("counting tokens shows the provider the masked text, too", async () => {
+    testOnce("counting tokens shows the provider the masked text, too", async () => {
       await save("mask", { ...MASKING, phases: ["input"] });
       const counted = await fetch(`${gateway.url}/v1/messages/count_tokens`, {
         method: "POST",
@@ -368,7 +372,7 @@ describeEachStore((store) => {
       expect((await postCall(gateway, quoted, "chat", body)).status).toBe(200);
     });
 
-    test("more matches than can be masked are denied", async () => {
+    testOnce("more matches than can be masked are denied", async () => {
       await save("mask", { ...MASKING, phases: ["input"] });
       const part = { type: "text", text: "a@b.co ".repeat(60_000) };
       const content = (parts: number) => ({
@@ -383,7 +387,7 @@ describeEachStore((store) => {
       expect([masked.status, await masked.text()]).toEqual([200, expect.not.stringContaining("@")]);
     });
 
-    test("a body that is nested too deeply is a 400", async () => {
+    testOnce("a body that is nested too deeply is a 400", async () => {
       await save("mask", MASKING);
       const nested = "[".repeat(50_000) + "]".repeat(50_000);
       const response = await fetch(`${gateway.url}/v1/chat/completions`, {
@@ -411,7 +415,7 @@ describeEachStore((store) => {
   describe(`replies that guardrails check on ${store}`, () => {
     const REPLY = `Your key is ${SECRET}, ada@example.com has it.`;
 
-    test("a text that begins as a data URL is checked, and an image is not", () => {
+    testOnce("a text that begins as a data URL is checked, and an image is not", () => {
       const text = "data:;base64,AAAA and a text";
       const image_url = "data:image/png;base64,AAAA";
       const delta = { content: text, image_url };
@@ -666,17 +670,20 @@ describeEachStore((store) => {
       expect(records.every(({ outcome }) => outcome === "guardrail_denied")).toBe(true);
     });
 
-    test("a stream goes to the hook in parts, and to the caller as each is allowed", async () => {
-      await saveHook({ phases: ["output"] });
-      const words = Array.from({ length: 300 }, (_, index) => `w${index}`).join(" ");
-      const prompt = `${words} [[sim: pace=1]]`;
-      const body = bodyOf("chat", prompt, { stream: true, max_tokens: 4_000 });
-      const text = await (await postCall(gateway, account, "chat", body)).text();
-      expect(isCompleteStream("chat", text)).toBe(true);
-      expect(hook.received.length).toBeGreaterThan(2);
-      expect(hook.received[0]?.body).toMatchObject({ is_part: true, is_last: false });
-      expect(hook.received.at(-1)?.body).toMatchObject({ is_part: true, is_last: true });
-    });
+    testOnce(
+      "a stream goes to the hook in parts, and to the caller as each is allowed",
+      async () => {
+        await saveHook({ phases: ["output"] });
+        const words = Array.from({ length: 300 }, (_, index) => `w${index}`).join(" ");
+        const prompt = `${words} [[sim: pace=1]]`;
+        const body = bodyOf("chat", prompt, { stream: true, max_tokens: 4_000 });
+        const text = await (await postCall(gateway, account, "chat", body)).text();
+        expect(isCompleteStream("chat", text)).toBe(true);
+        expect(hook.received.length).toBeGreaterThan(2);
+        expect(hook.received[0]?.body).toMatchObject({ is_part: true, is_last: false });
+        expect(hook.received.at(-1)?.body).toMatchObject({ is_part: true, is_last: true });
+      },
+    );
 
     test("a hook that fails denies the call, or lets it pass where that is set", async () => {
       const failures: readonly (() => unknown)[] = [
@@ -701,7 +708,7 @@ describeEachStore((store) => {
       }
     });
 
-    test("a hook that is late counts as failed", async () => {
+    testOnce("a hook that is late counts as failed", async () => {
       const never = Promise.withResolvers<Response>();
       hook.respondWith(() => never.promise);
       await saveHook({ phases: ["input"], timeout_ms: 100 });

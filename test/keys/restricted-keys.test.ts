@@ -14,6 +14,7 @@ import {
   textAt,
   valueAt,
 } from "../spec/api-client.ts";
+import { casesOn } from "../support/full.ts";
 import {
   type Gateway,
   registerAccount,
@@ -78,7 +79,7 @@ describe.each(STORE_KINDS)("a restricted key on %s", (store) => {
     postModern(gateway, { method: "tools/call", params: { name, arguments: args }, key });
 
   for (const isClaimed of [true, false])
-    test.each(RESTRICTIONS)(
+    test.each(casesOn(store, RESTRICTIONS))(
       `%j changes and revokes no key of others, ${isClaimed ? "with" : "without"} an owner`,
       async (restriction) => {
         const restricted = await createKey(restriction);
@@ -100,20 +101,23 @@ describe.each(STORE_KINDS)("a restricted key on %s", (store) => {
       },
     );
 
-  test.each(RESTRICTIONS)("%j changes and revokes itself and its own keys", async (restriction) => {
-    const restricted = await createKey(restriction);
-    const hasRate = Object.keys(restriction).some((field) => /per_minute|concurrent/.test(field));
-    const limit = "limit_usd" in restriction ? { limit_usd: 1 } : {};
-    if (!hasRate) {
-      const child = await createKey(limit, restricted.key);
-      expect((await change(restricted.key, child.id, { limit_usd: 0 })).status).toBe(200);
-      expect((await revoke(restricted.key, child.id)).status).toBe(200);
-    }
-    expect((await change(restricted.key, restricted.id, { name: "mine" })).status).toBe(200);
-    expect((await revoke(restricted.key, restricted.id)).status).toBe(200);
-  });
+  test.each(casesOn(store, RESTRICTIONS))(
+    "%j changes and revokes itself and its own keys",
+    async (restriction) => {
+      const restricted = await createKey(restriction);
+      const hasRate = Object.keys(restriction).some((field) => /per_minute|concurrent/.test(field));
+      const limit = "limit_usd" in restriction ? { limit_usd: 1 } : {};
+      if (!hasRate) {
+        const child = await createKey(limit, restricted.key);
+        expect((await change(restricted.key, child.id, { limit_usd: 0 })).status).toBe(200);
+        expect((await revoke(restricted.key, child.id)).status).toBe(200);
+      }
+      expect((await change(restricted.key, restricted.id, { name: "mine" })).status).toBe(200);
+      expect((await revoke(restricted.key, restricted.id)).status).toBe(200);
+    },
+  );
 
-  test.each(["requests_per_minute", "tokens_per_minute", "max_concurrent_calls"])(
+  test.each(casesOn(store, ["requests_per_minute", "tokens_per_minute", "max_concurrent_calls"]))(
     "a key with %s alone creates no keys, which would have the rate again",
     async (rate) => {
       const restricted = await createKey({ [rate]: 10 });

@@ -13,6 +13,7 @@ import {
   USD,
   withHeaders,
 } from "../inference/support/harness.ts";
+import { casesOn, testOn } from "../support/full.ts";
 import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
 import { expectStatus } from "../support/source/tested-statuses.ts";
 import { describeEachStore } from "../support/stores/stores.ts";
@@ -29,6 +30,7 @@ const SAFETY = {
 };
 
 describeEachStore((store) => {
+  const testOnce = testOn(store);
   let gateway: Gateway;
   let account: Caller;
   beforeAll(async () => {
@@ -164,7 +166,7 @@ describeEachStore((store) => {
   });
 
   describe(`a call with a preset on ${store}`, () => {
-    for (const api of STREAMED_APIS)
+    for (const api of casesOn(store, STREAMED_APIS))
       test(`gets what it does not state itself: ${api}`, async () => {
         await save(`full-${api}`, SETTINGS);
         const { status, preset } = await call({ model: `@preset/full-${api}` }, api);
@@ -177,7 +179,7 @@ describeEachStore((store) => {
         expect(await sentBody()).toMatchObject({ temperature: 1 });
       });
 
-    test("puts its system text before that of the call", async () => {
+    testOnce("puts its system text before that of the call", async () => {
       await save("texts", { model: "sim/echo", system: "First." });
       await call({ model: "@preset/texts", instructions: "Second." }, "responses");
       expect((await sentBody())["instructions"]).toBe("First.\n\nSecond.");
@@ -195,7 +197,7 @@ describeEachStore((store) => {
       ]);
     });
 
-    test("gets what it does not state itself: gemini", async () => {
+    testOnce("gets what it does not state itself: gemini", async () => {
       await save("google", { ...SETTINGS, reasoning_effort: "low", fields: { gemini: SAFETY } });
       const contents = [{ role: "user", parts: [{ text: "Hello" }] }];
       const google = (body: Json, operation = "generateContent") =>
@@ -227,7 +229,7 @@ describeEachStore((store) => {
       expect(missing.status).toBe(404);
     });
 
-    test("adds the fields of its API", async () => {
+    testOnce("adds the fields of its API", async () => {
       const tools = [{ type: "function", function: { name: "look_up", parameters: {} } }];
       await save("tools", { model: "sim/echo", fields: { chat: { tools, stop: ["END"] } } });
       await call({ model: "@preset/tools", stop: ["STOP"] });
@@ -236,7 +238,7 @@ describeEachStore((store) => {
       expect((await sentBody())["tools"]).toBeUndefined();
     });
 
-    test("keeps integers beyond 2^53 and the bytes of what it does not set", async () => {
+    testOnce("keeps integers beyond 2^53 and the bytes of what it does not set", async () => {
       await save("digits", { model: "sim/echo", system: "Brief.", temperature: 0.2 });
       const maximum = "18446744073709551615";
       const parameters = `{"type":"object", "properties":{"n":{"type":"integer","maximum":${maximum}}}}`;
@@ -309,7 +311,7 @@ describeEachStore((store) => {
       expect(count.status).toBe(200);
     });
 
-    test("is a 400 if its body is nested too deeply", async () => {
+    testOnce("is a 400 if its body is nested too deeply", async () => {
       await save("deep", SETTINGS);
       const nested = "[".repeat(50_000) + "]".repeat(50_000);
       const response = await fetch(`${gateway.url}/v1/chat/completions`, {

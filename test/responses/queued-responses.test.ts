@@ -20,6 +20,7 @@ import {
   usageRecordsOf,
 } from "../inference/support/harness.ts";
 import { eventually } from "../support/eventually.ts";
+import { casesOn, testOn } from "../support/full.ts";
 import { registerAccount, type TestAccount } from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 import {
@@ -34,6 +35,7 @@ import {
 
 for (const store of STORE_KINDS) {
   describe(`queued responses on ${store}`, () => {
+    const testOnce = testOn(store);
     let at: ProviderFixture;
     beforeAll(async () => {
       // An agreement on calls, which does not cover batches.
@@ -143,7 +145,7 @@ for (const store of STORE_KINDS) {
       expect(events.json["data"]).toEqual([]);
     });
 
-    for (const model of BATCH_MODELS)
+    for (const model of casesOn(store, BATCH_MODELS))
       test(`of ${model} are completed by the batch of the provider`, async () => {
         const queued = await queue({ model });
         expect(queued["postern"]).toMatchObject({ processing: "provider" });
@@ -458,7 +460,7 @@ for (const store of STORE_KINDS) {
       }
     });
 
-    test("end for the official SDK, which polls them", async () => {
+    testOnce("end for the official SDK, which polls them", async () => {
       const { key: apiKey } = await at.fund();
       const client = new OpenAI({ apiKey, baseURL: `${at.gateway.url}/v1`, maxRetries: 0 });
       const params = {

@@ -13,6 +13,7 @@ import {
   type Json,
   simStats,
 } from "../inference/support/harness.ts";
+import { testOn } from "../support/full.ts";
 import { type TestAccount, type Gateway } from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 import {
@@ -29,6 +30,7 @@ const UNKNOWN_ID = `resp_${"0".repeat(26)}`;
 
 for (const store of STORE_KINDS) {
   describe(`stored responses on ${store}`, () => {
+    const testOnce = testOn(store);
     let gateway: Gateway;
     let account: TestAccount;
     let nowMs = Date.now();
@@ -268,7 +270,7 @@ for (const store of STORE_KINDS) {
       expect(listed).toEqual(texts);
     });
 
-    test.each([
+    testOnce.each([
       ["?limit=0", "limit"],
       ["?limit=101", "limit"],
       ["?limit=two", "limit"],
@@ -280,7 +282,7 @@ for (const store of STORE_KINDS) {
       expect([answer.status, errorOf(answer.json)["param"]]).toEqual([400, param]);
     });
 
-    test("reject stream=true when read", async () => {
+    testOnce("reject stream=true when read", async () => {
       const { id } = await createStored("x");
       expect((await getResponse(gateway, account, id, "?stream=false")).status).toBe(200);
       const answer = await getResponse(gateway, account, id, "?stream=true");
@@ -293,7 +295,7 @@ for (const store of STORE_KINDS) {
       expect([answer.status, errorOf(answer.json)["param"]]).toEqual([400, "id"]);
     });
 
-    test.each([
+    testOnce.each([
       ["store", { store: "yes" }],
       ["background", { background: true, store: false }],
       ["conversation", { conversation: "conv_1", store: true }],
@@ -362,7 +364,7 @@ for (const store of STORE_KINDS) {
       expect((await simStats(gateway)).requests).toBe(before);
     });
 
-    test("reject a conversation above the request size limit", async () => {
+    testOnce("reject a conversation above the request size limit", async () => {
       const send = (mebibytes: number, more: Readonly<Record<string, unknown>> = {}) =>
         call(gateway, account, "POST /v1/responses", {
           body: {

@@ -7,6 +7,7 @@ import { createUser, makeOwner } from "../billing/console-user.ts";
 import { openRawConnection, parseResponses } from "../http/raw-client.ts";
 import { startShortTimeoutGateway } from "../http/short-timeout-gateway.ts";
 import { startFacilitator } from "../support/fakes/x402-facilitator.ts";
+import { casesOn } from "../support/full.ts";
 import { type Gateway, registerAccount, startGateway } from "../support/gateway.ts";
 import { STORE_KINDS } from "../support/stores/stores.ts";
 import {
@@ -287,7 +288,7 @@ describe.each(STORE_KINDS)("following next on %s", (store) => {
     },
   };
 
-  test.each(Object.keys(PROVOKE) as FaultCode[])(
+  test.each(casesOn(store, Object.keys(PROVOKE) as FaultCode[]))(
     "of %s never ends in another error",
     async (code) => {
       const refusal = await PROVOKE[code]();
@@ -304,7 +305,7 @@ describe.each(STORE_KINDS)("following next on %s", (store) => {
     "with a policy": { allowed_models: ["sim/*", "openai/*"] },
   } as const;
 
-  describe.each(Object.entries(NARROW_KEYS))("of a key %s", (_name, settings) => {
+  describe.each(casesOn(store, Object.entries(NARROW_KEYS)))("of a key %s", (_name, settings) => {
     let key: string;
     let parent: string;
     beforeAll(async () => {
@@ -392,12 +393,15 @@ describe.each(STORE_KINDS)("following next on %s", (store) => {
       invalid_request: (key) => poll(key, "password"),
     };
 
-    test.each(Object.keys(CLAIM_ERRORS))("%s never ends in another error", async (code) => {
-      const key = await register();
-      const response = await (CLAIM_ERRORS[code]?.(key) ?? Promise.reject(new Error(code)));
-      expect([response.status, response.body["code"]]).toEqual([400, code]);
-      expect((await follow({ response, key })).length).toBeGreaterThan(0);
-    });
+    test.each(casesOn(store, Object.keys(CLAIM_ERRORS)))(
+      "%s never ends in another error",
+      async (code) => {
+        const key = await register();
+        const response = await (CLAIM_ERRORS[code]?.(key) ?? Promise.reject(new Error(code)));
+        expect([response.status, response.body["code"]]).toEqual([400, code]);
+        expect((await follow({ response, key })).length).toBeGreaterThan(0);
+      },
+    );
 
     test("a key that may only poll is not told to start a claim", async () => {
       const key = await createKey(await register(), { limit_usd: 1 });

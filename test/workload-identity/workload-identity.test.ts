@@ -10,6 +10,7 @@ import * as jose from "jose";
 import { Provider } from "oidc-provider";
 import { toCredentialSettings } from "../../src/keys/key-credential.ts";
 import { call, textAt, valueAt } from "../spec/api-client.ts";
+import { testOn } from "../support/full.ts";
 import {
   type Gateway,
   registerAccount,
@@ -68,6 +69,7 @@ async function newKeyPair(alg = "RS256", kid = "one") {
 }
 
 describe.each(STORE_KINDS)("a token of an issuer on %s", (store) => {
+  const testOnce = testOn(store);
   let gateway: Gateway;
   let account: TestAccount;
   let issuer: TestIssuer;
@@ -201,108 +203,118 @@ describe.each(STORE_KINDS)("a token of an issuer on %s", (store) => {
     expect(rotated.status).toBe(409);
   });
 
-  test("is refused with another audience, issuer, subject, claim, time or lifetime", async () => {
-    const { audience } = await keyFor({ claims: { environment: "production" } });
-    const other = await keyFor({ subject: "repo:other/app:*" });
-    const environment = { environment: "production" };
-    const now = seconds();
-    const refusals: readonly (readonly [Record<string, unknown>, string])[] = [
-      [{ ...environment, aud: "https://elsewhere.example" }, "`aud`"],
-      [{ ...environment, aud: [audience, "https://elsewhere.example"] }, "`aud`"],
-      [{ ...environment, aud: `${gateway.url}/v1/keys/key_unknown` }, "`aud`"],
-      [{ ...environment, aud: undefined }, "`aud`"],
-      [{ ...environment, aud: other.audience }, "does not match the `subject`"],
-      [{ ...environment, iss: "https://issuer.example" }, "`iss`"],
-      [
-        { ...environment, sub: "repo:acme/app:ref:refs/heads/other" },
-        "does not match the `subject`",
-      ],
-      [{ ...environment, sub: SUBJECT.toUpperCase() }, "does not match the `subject`"],
-      [{ ...environment, sub: undefined }, "missing"],
-      [{}, "`environment`"],
-      [{ environment: "staging" }, "`environment`"],
-      [{ environment: ["production"] }, "`environment`"],
-      [{ ...environment, exp: now - 61 }, "has expired"],
-      [{ ...environment, nbf: now + 120 }, "`nbf`"],
-      [{ ...environment, iat: now + 120, exp: now + 300 }, "issued in the future"],
-      [{ ...environment, exp: now + 86_401 }, "more than a day"],
-      [{ ...environment, exp: undefined }, "`exp`"],
-      [{ ...environment, iat: undefined }, "`iat`"],
-    ];
-    for (const [claims, reason] of refusals) {
-      const { status, body } = await self(await tokenOf(audience, claims));
-      expect([reason, status, JSON.stringify(body)]).toEqual([
-        reason,
-        401,
-        expect.stringContaining(reason),
-      ]);
-    }
-    expect((await self(await tokenOf(audience, environment))).status).toBe(200);
-  });
+  testOnce(
+    "is refused with another audience, issuer, subject, claim, time or lifetime",
+    async () => {
+      const { audience } = await keyFor({ claims: { environment: "production" } });
+      const other = await keyFor({ subject: "repo:other/app:*" });
+      const environment = { environment: "production" };
+      const now = seconds();
+      const refusals: readonly (readonly [Record<string, unknown>, string])[] = [
+        [{ ...environment, aud: "https://elsewhere.example" }, "`aud`"],
+        [{ ...environment, aud: [audience, "https://elsewhere.example"] }, "`aud`"],
+        [{ ...environment, aud: `${gateway.url}/v1/keys/key_unknown` }, "`aud`"],
+        [{ ...environment, aud: undefined }, "`aud`"],
+        [{ ...environment, aud: other.audience }, "does not match the `subject`"],
+        [{ ...environment, iss: "https://issuer.example" }, "`iss`"],
+        [
+          { ...environment, sub: "repo:acme/app:ref:refs/heads/other" },
+          "does not match the `subject`",
+        ],
+        [{ ...environment, sub: SUBJECT.toUpperCase() }, "does not match the `subject`"],
+        [{ ...environment, sub: undefined }, "missing"],
+        [{}, "`environment`"],
+        [{ environment: "staging" }, "`environment`"],
+        [{ environment: ["production"] }, "`environment`"],
+        [{ ...environment, exp: now - 61 }, "has expired"],
+        [{ ...environment, nbf: now + 120 }, "`nbf`"],
+        [{ ...environment, iat: now + 120, exp: now + 300 }, "issued in the future"],
+        [{ ...environment, exp: now + 86_401 }, "more than a day"],
+        [{ ...environment, exp: undefined }, "`exp`"],
+        [{ ...environment, iat: undefined }, "`iat`"],
+      ];
+      for (const [claims, reason] of refusals) {
+        const { status, body } = await self(await tokenOf(audience, claims));
+        expect([reason, status, JSON.stringify(body)]).toEqual([
+          reason,
+          401,
+          expect.stringContaining(reason),
+        ]);
+      }
+      expect((await self(await tokenOf(audience, environment))).status).toBe(200);
+    },
+  );
 
-  test("is refused if the algorithm is confused or the signature is of another key", async () => {
-    const { audience } = await keyFor();
-    const other = await newKeyPair();
-    const publicText = new TextEncoder().encode(
-      await jose.exportSPKI((await jose.importJWK(pair.jwk, "RS256")) as CryptoKey),
-    );
-    const ec = await newKeyPair("ES256", "ec");
-    issuer.keys = [
-      pair.jwk,
-      ec.jwk,
-      { kty: "oct", kid: "oct", k: "c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0" },
-    ];
-    const good = await tokenOf(audience);
-    const [head = "", body = "", signature = ""] = good.split(".");
-    const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
-    const forged = [
-      await tokenOf(audience, {}, {}, other.privateKey),
-      await tokenOf(audience, {}, { alg: "HS256" }, publicText),
-      await tokenOf(
-        audience,
-        {},
-        { alg: "HS256", kid: "oct" },
-        Buffer.from("secretsecretsecretsecretsecret"),
-      ),
-      await tokenOf(audience, {}, { alg: "ES256", kid: "one" }, ec.privateKey),
-      await tokenOf(audience, {}, { kid: "unknown" }),
-      await tokenOf(audience, {}, { jwk: other.jwk, kid: undefined }, other.privateKey),
-      `${encode({ alg: "none" })}.${body}.`,
-      `${encode({ alg: "none", kid: "one" })}.${body}.${signature}`,
-      `${head}.${encode({ ...jose.decodeJwt(good), sub: "repo:evil/app" })}.${signature}`,
-      `${head}.${body}`,
-      `${good}.x`,
-      `eyJ.eyJ.x`,
-    ];
-    for (const token of forged) expect([token, (await self(token)).status]).toEqual([token, 401]);
-    expect((await self(good)).status).toBe(200);
-    expect(
-      (await self(await tokenOf(audience, {}, { alg: "ES256", kid: "ec" }, ec.privateKey))).status,
-    ).toBe(200);
-  });
+  testOnce(
+    "is refused if the algorithm is confused or the signature is of another key",
+    async () => {
+      const { audience } = await keyFor();
+      const other = await newKeyPair();
+      const publicText = new TextEncoder().encode(
+        await jose.exportSPKI((await jose.importJWK(pair.jwk, "RS256")) as CryptoKey),
+      );
+      const ec = await newKeyPair("ES256", "ec");
+      issuer.keys = [
+        pair.jwk,
+        ec.jwk,
+        { kty: "oct", kid: "oct", k: "c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0" },
+      ];
+      const good = await tokenOf(audience);
+      const [head = "", body = "", signature = ""] = good.split(".");
+      const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
+      const forged = [
+        await tokenOf(audience, {}, {}, other.privateKey),
+        await tokenOf(audience, {}, { alg: "HS256" }, publicText),
+        await tokenOf(
+          audience,
+          {},
+          { alg: "HS256", kid: "oct" },
+          Buffer.from("secretsecretsecretsecretsecret"),
+        ),
+        await tokenOf(audience, {}, { alg: "ES256", kid: "one" }, ec.privateKey),
+        await tokenOf(audience, {}, { kid: "unknown" }),
+        await tokenOf(audience, {}, { jwk: other.jwk, kid: undefined }, other.privateKey),
+        `${encode({ alg: "none" })}.${body}.`,
+        `${encode({ alg: "none", kid: "one" })}.${body}.${signature}`,
+        `${head}.${encode({ ...jose.decodeJwt(good), sub: "repo:evil/app" })}.${signature}`,
+        `${head}.${body}`,
+        `${good}.x`,
+        `eyJ.eyJ.x`,
+      ];
+      for (const token of forged) expect([token, (await self(token)).status]).toEqual([token, 401]);
+      expect((await self(good)).status).toBe(200);
+      expect(
+        (await self(await tokenOf(audience, {}, { alg: "ES256", kid: "ec" }, ec.privateKey)))
+          .status,
+      ).toBe(200);
+    },
+  );
 
-  test("an issuer that names another one, redirects or fails authenticates nothing", async () => {
-    const { audience } = await keyFor();
-    issuer.named = "https://issuer.example";
-    const token = await tokenOf(audience);
-    expect((await self(token)).status).toBe(401);
-    const tried = issuer.requests.length;
-    for (let each = 0; each < 5; each++) expect((await self(token)).status).toBe(401);
-    expect(issuer.requests).toHaveLength(tried);
-    clock += 61_000;
-    issuer.named = undefined;
-    for (const jwksUrl of [
-      "http://169.254.169.254/latest",
-      "file:///etc/passwd",
-      "http://10.0.0.1/jwks",
-    ]) {
-      issuer.jwksUrl = jwksUrl;
+  testOnce(
+    "an issuer that names another one, redirects or fails authenticates nothing",
+    async () => {
+      const { audience } = await keyFor();
+      issuer.named = "https://issuer.example";
+      const token = await tokenOf(audience);
       expect((await self(token)).status).toBe(401);
+      const tried = issuer.requests.length;
+      for (let each = 0; each < 5; each++) expect((await self(token)).status).toBe(401);
+      expect(issuer.requests).toHaveLength(tried);
       clock += 61_000;
-    }
-    issuer.jwksUrl = undefined;
-    expect((await self(await tokenOf(audience))).status).toBe(200);
-  });
+      issuer.named = undefined;
+      for (const jwksUrl of [
+        "http://169.254.169.254/latest",
+        "file:///etc/passwd",
+        "http://10.0.0.1/jwks",
+      ]) {
+        issuer.jwksUrl = jwksUrl;
+        expect((await self(token)).status).toBe(401);
+        clock += 61_000;
+      }
+      issuer.jwksUrl = undefined;
+      expect((await self(await tokenOf(audience))).status).toBe(200);
+    },
+  );
 
   test("a new key of the issuer is read at once, and its failure tolerated for a day", async () => {
     const { audience } = await keyFor();
@@ -371,7 +383,7 @@ describe.each(STORE_KINDS)("a token of an issuer on %s", (store) => {
     expect(first.status).toBe(400);
   });
 
-  test("a real provider's access token calls a model", async () => {
+  testOnce("a real provider's access token calls a model", async () => {
     const server = createHttpServer().listen(0, "127.0.0.1");
     await new Promise((resolve) => server.once("listening", resolve));
     // Safe because a listening TCP server has such an address.

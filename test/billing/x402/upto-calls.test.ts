@@ -11,6 +11,7 @@ import {
   type TestFacilitator,
   type Wallet,
 } from "../../support/fakes/x402-facilitator.ts";
+import { casesOn, testOn } from "../../support/full.ts";
 import { type Gateway, startGateway } from "../../support/gateway.ts";
 import { STORE_KINDS } from "../../support/stores/stores.ts";
 import { expectLedgerValid, ledgerBalanceOf, readWallet } from "../fixtures.ts";
@@ -38,6 +39,7 @@ function payloadOf(receipt: string | null): ReceiptBody {
 }
 
 describe.each(STORE_KINDS)("upto on %s", (store) => {
+  const testOnce = testOn(store);
   let facilitator: TestFacilitator;
   let gateway: Gateway;
   let wallet: Wallet;
@@ -94,7 +96,7 @@ describe.each(STORE_KINDS)("upto on %s", (store) => {
     return payload;
   }
 
-  for (const name of ["chat", "responses", "messages"] as const) {
+  for (const name of casesOn(store, ["chat", "responses", "messages"] as const)) {
     test(`charges a call on ${name} what it cost, and no more`, async () => {
       const response = await uptoFetch(wallet)(...request(name));
       expect(response.status).toBe(200);
@@ -119,7 +121,7 @@ describe.each(STORE_KINDS)("upto on %s", (store) => {
     });
   }
 
-  test("serves the official SDKs, streamed and whole", async () => {
+  testOnce("serves the official SDKs, streamed and whole", async () => {
     // The SDKs always send a key.
     const withoutKey = (url: string, init?: RequestInit) => {
       const headers = new Headers(init?.headers);

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { casesOn } from "../../support/full.ts";
 import {
   type TestAccount,
   type Gateway,
@@ -49,7 +50,7 @@ for (const store of STORE_KINDS) {
       await gate.stop();
     });
 
-    for (const api of STREAMED_APIS) {
+    for (const api of casesOn(store, STREAMED_APIS)) {
       for (const stream of [false, true]) {
         test(`serves exactly ${AFFORDED} of ${CALLS} concurrent calls, and rejects the others with 429 (${api}${stream ? ", streamed" : ""})`, async () => {
           gate.close();
