@@ -84,7 +84,7 @@ export function createFaultResponder(
   { baseUrl, allowsStep }: FaultResponderDeps,
 ): (context: RequestContext, fault: Fault) => Response {
   return (context, fault) => {
-    const { requestId, request, match: matched, key } = context;
+    const { requestId, request, match: matched, caller } = context;
     const refused = onRefusedCall && refusedCall(context, fault);
     if (refused !== undefined) onRefusedCall?.(refused);
     const dialect = errorDialectOf(context);
@@ -104,7 +104,7 @@ export function createFaultResponder(
       isKeySent,
       contact,
       docsPath,
-      granted: key?.granted,
+      granted: caller.key?.granted,
       allowsStep,
     });
   };
@@ -116,15 +116,15 @@ const MODEL_FIELD = /"model"\s*:\s*"([^"\\]{1,200})"/;
 
 /** A provider's own error is not a refusal: its call has a usage record. */
 function refusedCall(context: RequestContext, fault: Fault): RefusedCall | undefined {
-  const { match, requestId, now, bodyText } = context;
-  const key = context.key ?? context.endedKey;
-  if (match?.route.kind !== "model" || key === undefined || context.key?.isAnonymous === true)
+  const { match, requestId, now, caller, body } = context;
+  const key = caller.key ?? caller.endedKey;
+  if (match?.route.kind !== "model" || key === undefined || caller.key?.isAnonymous === true)
     return undefined;
   const isProviders =
     fault.code === "upstream_error" || fault.options.fields?.["provider"] !== undefined;
   if (fault.status < 400 || fault.status > 499 || isProviders) return undefined;
   const { accountId, keyId } = key;
-  const model = MODEL_FIELD.exec(bodyText.slice(0, MODEL_SOUGHT_CHARACTERS))?.[1] ?? null;
+  const model = MODEL_FIELD.exec(body.text.slice(0, MODEL_SOUGHT_CHARACTERS))?.[1] ?? null;
   return {
     id: requestId,
     accountId,
@@ -159,13 +159,13 @@ export function createResponseFinisher({
   blocksForeignOrigins = false,
 }: ResponseDeps): (context: RequestContext, response: Response) => Response | Promise<Response> {
   return (context, response) => {
-    const { request, now } = context;
+    const { request, now, caller } = context;
     const { headers } = response;
     // Model calls set these headers when they create the response: adding them here costs more than routing.
     if (!hasCommonHeaders(response)) {
       withCommonHeaders(response, context);
-      if (context.key !== undefined && context.key.isAnonymous !== true)
-        addMissing(headers, rateHeadersOf?.(context.key, now));
+      if (caller.key !== undefined && caller.key.isAnonymous !== true)
+        addMissing(headers, rateHeadersOf?.(caller.key, now));
     }
     const isScarce = descriptors?.isScarce(now) === true && response.status !== SWITCHING_PROTOCOLS;
     if (isScarce || isLeaving?.() === true) headers.set("connection", "close");

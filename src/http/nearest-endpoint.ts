@@ -4,7 +4,7 @@ import { Fault, readPageStep } from "../base/fault.ts";
 import { joinWithOr } from "../base/text/format.ts";
 import { closestName } from "../base/text/suggest.ts";
 import type { Route } from "./route.ts";
-import type { RouteMatch } from "./router.ts";
+import type { MatchRoute } from "./router.ts";
 
 const METHODS = ["GET", "POST", "PATCH", "DELETE"] as const;
 const PATH_MAX_CHARACTERS = 200;
@@ -15,8 +15,6 @@ const FOREIGN_ROOT =
 /** Strangers send paths, and each part of each repaired path is looked up. */
 const FOREIGN_ROOTS_MAX = 4;
 const PARTS_MAX = 12;
-
-type MatchRoute = (method: string, path: string) => RouteMatch;
 
 interface Endpoints {
   readonly routes: readonly Route[];

@@ -25,7 +25,7 @@ export function createRefusedCallResponder(
     const known = match && built.get(match.route);
     if (known !== undefined) return responseOf(known, requestId);
     // Without its key: neither the response nor the log of refused calls may have it for the next caller.
-    const response = build({ ...context, requestId: ID_PLACEHOLDER, key: undefined });
+    const response = build({ ...context, requestId: ID_PLACEHOLDER, caller: {} });
     if (match !== undefined)
       void readResponse(response.clone()).then((read) => built.set(match.route, read));
     return build(context);

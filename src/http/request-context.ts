@@ -7,11 +7,6 @@ import type { AnyRouteInput, AuthenticatedKey, Operator, Route, SessionUser } fr
 import type { RouteResponse } from "./route.ts";
 import type { WebSocketHandlers } from "./web-socket.ts";
 
-export interface EndedKey {
-  readonly accountId: string;
-  readonly keyId: string;
-}
-
 /** The client's connection. */
 export interface Peer {
   readonly address: () => string;
@@ -21,6 +16,28 @@ export interface Peer {
   readonly acceptWebSocket?: (handlers: WebSocketHandlers) => void;
   /** The key of a request that this process makes itself for a session of the MCP server. A key that the request sends counts first. */
   readonly sessionKey?: AuthenticatedKey | undefined;
+}
+
+/** Who sent a request, as far as the steps that authenticate know. */
+export interface RequestCaller {
+  readonly key?: AuthenticatedKey | undefined;
+  readonly user?: SessionUser | Operator | undefined;
+  /** The key that was sent, if it worked once and does not any more. */
+  readonly endedKey?: EndedKey | undefined;
+  /** For a signed request: throws unless the body is the one that was signed. */
+  readonly checkBody?: (body: BodyHash) => void;
+}
+
+export interface EndedKey {
+  readonly accountId: string;
+  readonly keyId: string;
+}
+
+export interface ReceivedBody {
+  /** Empty if the body is a form with files. */
+  readonly text: string;
+  readonly form?: readonly FormEntry[];
+  readonly formBytes?: Uint8Array;
 }
 
 export interface RequestContext {
@@ -35,17 +52,9 @@ export interface RequestContext {
   /** Set by `matchRoute`. */
   match: { readonly route: Route; readonly params: Readonly<Record<string, string>> } | undefined;
   /** Set by the steps that authenticate. */
-  key: AuthenticatedKey | undefined;
-  user: SessionUser | Operator | undefined;
-  /** The key that was sent, if it worked once and does not any more. */
-  endedKey: EndedKey | undefined;
-  /** For a signed request: throws unless the body is the one that was signed. */
-  checkBody: ((body: BodyHash) => void) | undefined;
-  /** Set by `readBody`. */
-  bodyText: string;
-  /** Both are set by `readBody` for a form with files. */
-  formBytes: Uint8Array | undefined;
-  form: readonly FormEntry[] | undefined;
+  caller: RequestCaller;
+  /** Set by `receiveBody`. */
+  body: ReceivedBody;
   /** Set by `parseInput`. */
   input: AnyRouteInput | undefined;
 }

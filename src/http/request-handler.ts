@@ -13,20 +13,17 @@ import {
 } from "./finish-response.ts";
 import { CALL_REFUSED } from "./guards/overload.ts";
 import { createRefusedCallResponder } from "./refused-call.ts";
-import type { Peer, RequestContext } from "./request-context.ts";
+import type { Peer, ReceivedBody, RequestCaller, RequestContext } from "./request-context.ts";
 import { createSteps, type StepDeps } from "./request-steps.ts";
 import { splitTarget, validateTarget } from "./request/request-target.ts";
 import { jsonResponse, preflightResponse, toFault } from "./response.ts";
-import type { Route, StepFilter } from "./route.ts";
+import type { StepFilter } from "./route.ts";
 import { createRouter } from "./router.ts";
 import { createStepFilter } from "./step-filter.ts";
-import { createMatchRoute } from "./steps/match-route.ts";
+import { createMatchRoute, type MatchRouteDeps } from "./steps/match-route.ts";
 
-export interface RequestHandlerDeps extends StepDeps {
-  readonly routes: readonly Route[];
+export interface RequestHandlerDeps extends StepDeps, MatchRouteDeps {
   readonly log: Log;
-  /** A more specific 404 for endpoints of OpenAI's and Anthropic's APIs that are not supported. */
-  readonly unsupportedEndpointFault?: (path: string) => Fault | undefined;
   readonly responses?: ResponseDeps;
 }
 
@@ -66,8 +63,8 @@ function createPipeline(
   deps: RequestHandlerDeps,
   allowsStep: StepFilter,
 ): (context: RequestContext) => Promise<Response> {
-  const matchRoute = createMatchRoute(deps);
   const match = createRouter(deps.routes);
+  const matchRoute = createMatchRoute(deps, match);
   /** Whether a page may send the request that it asks about. */
   const allowsPages = (context: RequestContext): boolean => {
     const method = context.request.headers.get("access-control-request-method") ?? "";
@@ -93,6 +90,9 @@ function createPipeline(
   };
 }
 
+const UNKNOWN_CALLER: RequestCaller = {};
+const NO_BODY: ReceivedBody = { text: "" };
+
 function createContext(request: Request, peer: Peer, now: number): RequestContext {
   const [path, query] = splitTarget(request.url);
   return {
@@ -104,13 +104,8 @@ function createContext(request: Request, peer: Peer, now: number): RequestContex
     now,
     onResponse: [],
     match: undefined,
-    key: undefined,
-    user: undefined,
-    endedKey: undefined,
-    checkBody: undefined,
-    bodyText: "",
-    form: undefined,
-    formBytes: undefined,
+    caller: UNKNOWN_CALLER,
+    body: NO_BODY,
     input: undefined,
   };
 }

@@ -20,19 +20,22 @@ import { runRead, runWrite, type WriteDeps } from "./steps/run.ts";
 
 const DRAINING_RETRY_SECONDS = 2;
 
-export interface StepDeps {
-  readonly baseUrl: string;
-  readonly now: () => number;
-  readonly clientIpOf: ClientIpOf;
-  readonly isDraining: () => boolean;
+interface NetworkLimits {
   /** The networks that operators have blocked. */
   readonly blockedNetworks?: {
     readonly isEmpty: () => boolean;
     readonly has: (address: string) => boolean;
   };
+}
+
+export interface StepDeps {
+  readonly baseUrl: string;
+  readonly now: () => number;
+  readonly clientIpOf: ClientIpOf;
+  readonly isDraining: () => boolean;
   readonly keys: KeyDeps;
   readonly sessions?: SessionDeps;
-  readonly limits?: RateLimits & AdmissionLimits & BodyLimits;
+  readonly limits?: NetworkLimits & RateLimits & AdmissionLimits & BodyLimits;
   readonly writes: WriteDeps;
 }
 
@@ -42,7 +45,7 @@ export function createSteps(
 ): Readonly<Record<RouteKind, readonly Step[]>> {
   const { baseUrl, now, clientIpOf, keys, sessions = {}, limits = {} } = deps;
   const operatorStart = [drain(deps.isDraining), disableIdleTimeout];
-  const start = [...operatorStart, rejectBlockedNetworks(deps)];
+  const start = [...operatorStart, rejectBlockedNetworks(limits, clientIpOf)];
   const readBody = receiveBody(limits, clientIpOf);
   const parse = parseInput(clientIpOf, allowsStep);
   const receive = [readBody, parse];
@@ -86,7 +89,7 @@ const disableIdleTimeout: Step = ({ peer }, { isLongRunning }) => {
 };
 
 /** Not for operators, who could block themselves, nor for the checks of load balancers. */
-function rejectBlockedNetworks({ blockedNetworks, clientIpOf }: StepDeps): Step {
+function rejectBlockedNetworks({ blockedNetworks }: NetworkLimits, clientIpOf: ClientIpOf): Step {
   return ({ peer, request }, { tag }) => {
     if (blockedNetworks === undefined || blockedNetworks.isEmpty()) return undefined;
     if (tag === "Operations" || tag === "Operator") return undefined;

@@ -11,6 +11,8 @@ export type RouteMatch =
   | { readonly kind: "method-not-allowed"; readonly allow: readonly string[] }
   | { readonly kind: "none" };
 
+export type MatchRoute = (method: string, path: string) => RouteMatch;
+
 interface Pattern {
   readonly expression: RegExp;
   readonly route: Route;
@@ -26,9 +28,7 @@ const GOOGLE_VERSIONS =
 
 const NO_PARAMS: Readonly<Record<string, string>> = {};
 
-export function createRouter(
-  routes: readonly Route[],
-): (method: string, path: string) => RouteMatch {
+export function createRouter(routes: readonly Route[]): MatchRoute {
   const staticRoutes = new Map<string, RouteMatch>();
   const patterns: Pattern[] = [];
   for (const route of routes) {

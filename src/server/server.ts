@@ -144,7 +144,6 @@ function createHandler(
     now,
     clientIpOf: createClientIpResolver(trustedProxies),
     isDraining,
-    blockedNetworks: controls.networks,
     keys: {
       find: keys.find,
       explainRejected: explainRejectedKey,
@@ -159,6 +158,7 @@ function createHandler(
       },
     },
     limits: {
+      blockedNetworks: controls.networks,
       get requests() {
         return rateLimiter();
       },

@@ -12,7 +12,7 @@ export interface AdmissionLimits {
 
 export function admitCall({ openCalls, overload }: AdmissionLimits): Step {
   return (context) => {
-    const { key } = context;
+    const { key } = context.caller;
     if (key === undefined) return undefined;
     openCalls?.rejectIfFull(key.keyId);
     if (overload === undefined) return undefined;
@@ -40,7 +40,7 @@ async function waitForAdmission(
 
 /** Counts a call as open only once its body was read: until then it is bounded by the limits of uploads. */
 export function countOpenCall({ openCalls }: AdmissionLimits): Step {
-  return ({ key, onResponse }) => {
+  return ({ caller: { key }, onResponse }) => {
     if (openCalls !== undefined && key !== undefined) onResponse.push(openCalls.enter(key.keyId));
     return undefined;
   };

@@ -65,7 +65,7 @@ export function authenticateKey(deps: KeyDeps, source: KeySource, clientIpOf?: C
     const { request, query, peer, now } = context;
     const raw = readApiKey({ headers: request.headers, query }, route.dialect);
     if (raw === undefined && peer.sessionKey !== undefined) {
-      context.key = peer.sessionKey;
+      context.caller = { key: peer.sessionKey };
       return undefined;
     }
     if (raw === undefined && signedRequests !== undefined && request.headers.has("signature-input"))
@@ -77,9 +77,8 @@ export function authenticateKey(deps: KeyDeps, source: KeySource, clientIpOf?: C
         hasMisplacedKey(request.headers)
       )
         throw missingKeyFault(request.headers, route.dialect);
-      context.key = callerWithoutKey(
-        clientIpOf(peer.address(), request.headers.get("x-forwarded-for")),
-      );
+      const clientIp = clientIpOf(peer.address(), request.headers.get("x-forwarded-for"));
+      context.caller = { key: keyOfNetwork(clientIp) };
       return undefined;
     }
     const found = find(raw, now, source);
@@ -87,16 +86,16 @@ export function authenticateKey(deps: KeyDeps, source: KeySource, clientIpOf?: C
     if (found === undefined || found instanceof Promise)
       return waitForKey(context, found, async () => {
         const rejection = await explainRejected?.(raw, now);
-        context.endedKey = rejection?.key;
+        context.caller = { endedKey: rejection?.key };
         return rejectionFault(rejection);
       });
-    context.key = found;
+    context.caller = { key: found };
     return undefined;
   };
 }
 
 /** A caller without a key has the limits of a key, counted for its network. */
-function callerWithoutKey(clientIp: string): AuthenticatedKey {
+function keyOfNetwork(clientIp: string): AuthenticatedKey {
   const [keyId, accountId] = networksOf(clientIp);
   return { keyId, accountId, granted: new Set(["models:write"]), isAnonymous: true };
 }
@@ -115,8 +114,10 @@ async function authenticateSigned(
   const { method, headers } = request;
   const caller = await findCaller({ method, path, query, headers }, now, source);
   if (caller === undefined) throw missingKeyFault(headers, dialect);
-  context.key = caller.key;
-  context.checkBody = (body) => requireContentDigest(caller.contentDigest, body);
+  context.caller = {
+    key: caller.key,
+    checkBody: (body) => requireContentDigest(caller.contentDigest, body),
+  };
   return undefined;
 }
 
@@ -125,8 +126,9 @@ async function waitForKey(
   found: Promise<AuthenticatedKey | undefined> | undefined,
   rejectedFault: () => Promise<Fault>,
 ): Promise<undefined> {
-  context.key = await found;
-  if (context.key === undefined) throw await rejectedFault();
+  const key = await found;
+  if (key === undefined) throw await rejectedFault();
+  context.caller = { key };
   return undefined;
 }
 
@@ -157,7 +159,7 @@ function rejectionFault(
   });
 }
 
-export const checkScope: Step = ({ key }, route) => {
+export const checkScope: Step = ({ caller: { key } }, route) => {
   if (key !== undefined) requireScope(route, key);
   return undefined;
 };

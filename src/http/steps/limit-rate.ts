@@ -15,7 +15,7 @@ export interface RateLimits {
 }
 
 export function limitRate(limits: RateLimits): Step {
-  return ({ key, now }) => {
+  return ({ caller: { key }, now }) => {
     const { requests } = limits;
     if (requests !== undefined && key !== undefined)
       rejectEarly(requests, requests.take(key.keyId, now), now);
@@ -28,7 +28,7 @@ export function limitRate(limits: RateLimits): Step {
  * counted here and checked before the body is read: otherwise a key without credits could send bodies without limit.
  */
 export function limitRefusals(limits: RateLimits, clock: () => number): Step {
-  return ({ key, now, onResponse }) => {
+  return ({ caller: { key }, now, onResponse }) => {
     const { refusals } = limits;
     if (refusals === undefined || key === undefined) return undefined;
     const { keyId } = key;

@@ -4,16 +4,18 @@ import { Fault } from "../../base/fault.ts";
 import { methodFault, notFoundFault } from "../nearest-endpoint.ts";
 import type { RequestContext } from "../request-context.ts";
 import { docsPathOf, type Route } from "../route.ts";
-import { createRouter, type RouteMatch } from "../router.ts";
+import type { MatchRoute, RouteMatch } from "../router.ts";
 
-interface MatchRouteDeps {
+export interface MatchRouteDeps {
   readonly routes: readonly Route[];
   /** A more specific 404 for endpoints of OpenAI's and Anthropic's APIs that are not supported. */
   readonly unsupportedEndpointFault?: (path: string) => Fault | undefined;
 }
 
-export function createMatchRoute(deps: MatchRouteDeps): (context: RequestContext) => Route {
-  const match = createRouter(deps.routes);
+export function createMatchRoute(
+  deps: MatchRouteDeps,
+  match: MatchRoute,
+): (context: RequestContext) => Route {
   return (context) => {
     const found = match(context.request.method, context.path);
     if (found.kind !== "route") throw routeFault(deps, match, context, found);
@@ -24,7 +26,7 @@ export function createMatchRoute(deps: MatchRouteDeps): (context: RequestContext
 
 function routeFault(
   { routes, unsupportedEndpointFault }: MatchRouteDeps,
-  match: ReturnType<typeof createRouter>,
+  match: MatchRoute,
   { request, path }: RequestContext,
   found: Exclude<RouteMatch, { kind: "route" }>,
 ): Fault {

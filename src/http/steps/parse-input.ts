@@ -20,20 +20,20 @@ type DecodeBody = (context: RequestContext, route: Route) => unknown;
 
 /** For the API: the body is JSON or a form, as the route declares. */
 export function parseInput(clientIpOf: ClientIpOf, allowsStep: StepFilter): Step {
-  return parseWith({ clientIpOf, allowsStep }, ({ request, bodyText, form }, route) => {
+  return parseWith({ clientIpOf, allowsStep }, ({ request, body: { text, form } }, route) => {
     const { body, bodyType, multipart } = route;
     if (multipart === "required" && form === undefined) throw multipartRequired(request);
     if (multipart === "streamed" && !isMultipart(request.headers)) throw multipartRequired(request);
     if (bodyType === "raw" && form === undefined) requireJsonContentType(request);
     if (body === undefined || bodyType === "raw" || multipart === "streamed") return undefined;
-    return bodyType === "form" ? decodeForm(request, bodyText) : decodeJson(request, bodyText);
+    return bodyType === "form" ? decodeForm(request, text) : decodeJson(request, text);
   });
 }
 
 /** For pages: the body is a form that one of our own pages must have sent, with the token of the session if there is one. */
 export function parsePageForm(clientIpOf: ClientIpOf, baseUrl: string): Step {
-  return parseWith({ clientIpOf }, ({ request, bodyText, user }) =>
-    requireSameOriginForm(decodeForm(request, bodyText), request.headers, user, baseUrl),
+  return parseWith({ clientIpOf }, ({ request, body, caller }) =>
+    requireSameOriginForm(decodeForm(request, body.text), request.headers, caller.user, baseUrl),
   );
 }
 
@@ -44,7 +44,7 @@ interface ParseDeps {
 
 function parseWith({ clientIpOf, allowsStep }: ParseDeps, decodeBody: DecodeBody): Step {
   return (context, route) => {
-    const { request, peer, query } = context;
+    const { request, peer, query, caller, body } = context;
     const isRaw = route.bodyType === "raw";
     const isUnparsed = isRaw || route.multipart === "streamed";
     context.input = {
@@ -54,20 +54,20 @@ function parseWith({ clientIpOf, allowsStep }: ParseDeps, decodeBody: DecodeBody
           ? undefined
           : parseOptional(route.query, parseQuery(query), "query"),
       body: parseOptional(isUnparsed ? undefined : route.body, decodeBody(context, route), "body"),
-      caller: context.key ?? context.user,
+      caller: caller.key ?? caller.user,
       now: context.now,
       requestId: context.requestId,
       clientIp: isRaw ? "" : clientIpOf(peer.address(), request.headers.get("x-forwarded-for")),
       headers: request.headers,
       request:
-        route.multipart === "streamed" && context.checkBody !== undefined
-          ? withCheckedBody(request, context.checkBody)
+        route.multipart === "streamed" && caller.checkBody !== undefined
+          ? withCheckedBody(request, caller.checkBody)
           : request,
-      bodyText: context.bodyText,
-      form: context.form,
-      formBytes: context.formBytes,
+      bodyText: body.text,
+      form: body.form,
+      formBytes: body.formBytes,
       // A signature covers a handshake, and no message that follows it.
-      acceptWebSocket: context.checkBody === undefined ? peer.acceptWebSocket : undefined,
+      acceptWebSocket: caller.checkBody === undefined ? peer.acceptWebSocket : undefined,
       allowsStep,
     };
     return undefined;

@@ -28,12 +28,13 @@ export function receiveBody(
 ): Step {
   return (context, route) => {
     if (route.method === "GET" || route.multipart === "streamed") return undefined;
+    const sender = context.caller;
     const caller = quotaCallerOf(context, clientIpOf);
     let countedBytes = 0;
     const reading = readBody(context.request, {
       limitBytes: route.bodyLimitBytes ?? BODY_LIMIT_DEFAULT_BYTES,
       isAnonymous:
-        context.key?.isAnonymous ?? (context.key === undefined && context.user === undefined),
+        sender.key?.isAnonymous ?? (sender.key === undefined && sender.user === undefined),
       timeouts: bodyTimeouts,
       onStart: () => uploads.begin(caller),
       onEnd: () => uploads.end(caller),
@@ -45,19 +46,23 @@ export function receiveBody(
       },
     });
     return reading.then((bytes) => {
-      context.checkBody?.(hashOfBody(bytes));
+      sender.checkBody?.(hashOfBody(bytes));
       const { headers } = context.request;
-      if (route.multipart !== undefined && isMultipart(headers)) {
-        context.form = parseMultipart(bytes, headers.get("content-type") ?? "");
-        context.formBytes = bytes;
-      } else context.bodyText = decodeUtf8(bytes);
+      context.body =
+        route.multipart !== undefined && isMultipart(headers)
+          ? {
+              text: "",
+              form: parseMultipart(bytes, headers.get("content-type") ?? ""),
+              formBytes: bytes,
+            }
+          : { text: decodeUtf8(bytes) };
       return undefined;
     });
   };
 }
 
 function quotaCallerOf(
-  { key, request, peer }: RequestContext,
+  { caller: { key }, request, peer }: RequestContext,
   clientIpOf: ClientIpOf,
 ): BodyQuotaCaller {
   if (key !== undefined && key.isAnonymous !== true)

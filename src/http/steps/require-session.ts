@@ -29,13 +29,15 @@ export interface OperatorSessionDeps {
 
 export function findSession({ find }: SessionDeps): Step {
   return async (context) => {
-    context.user = await find?.(context.request.headers.get("cookie"), context.now);
+    context.caller = {
+      user: await find?.(context.request.headers.get("cookie"), context.now),
+    };
     return undefined;
   };
 }
 
 /** Redirects to the sign-in, which returns to the page. */
-export const requireSession: Step = ({ user, path, query }) =>
+export const requireSession: Step = ({ caller: { user }, path, query }) =>
   user === undefined ? redirectToSignIn(path, query) : undefined;
 
 /**
@@ -43,11 +45,11 @@ export const requireSession: Step = ({ user, path, query }) =>
  * policy of our pages blocks redirecting a form to the identity provider.
  */
 export function keepFormWithoutSession({ keepForm }: SessionDeps, baseUrl: string): Step {
-  return ({ user, request, path, now, bodyText }) => {
+  return ({ caller: { user }, request, path, now, body }) => {
     if (user !== undefined) return undefined;
     if (keepForm === undefined) throw sessionEnded();
     const { headers } = request;
-    const form = decodeForm(request, bodyText);
+    const form = decodeForm(request, body.text);
     const fields = requireSameOriginForm(form, headers, undefined, baseUrl);
     return sessionEndedPage(path, keepForm({ path, fields }, now));
   };
@@ -55,14 +57,16 @@ export function keepFormWithoutSession({ keepForm }: SessionDeps, baseUrl: strin
 
 export function findOperator({ operators }: SessionDeps): Step {
   return async (context) => {
-    context.user = await operators?.find(context.request.headers.get("cookie"), context.now);
+    context.caller = {
+      user: await operators?.find(context.request.headers.get("cookie"), context.now),
+    };
     return undefined;
   };
 }
 
 export function requireOperator({ operators }: SessionDeps): Step {
   return (context, { method }) => {
-    if (context.user !== undefined) return undefined;
+    if (context.caller.user !== undefined) return undefined;
     if (operators === undefined) throw new Error("an operator page without operators");
     return redirect(operators.signInPath(context, method !== "GET"));
   };

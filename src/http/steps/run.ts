@@ -76,7 +76,7 @@ function inputOf({ input }: RequestContext, { id }: Route): AnyRouteInput {
 async function requireLiveKey(
   { findLiveKey }: WriteDeps,
   tx: Tx,
-  { key }: RequestContext,
+  { caller: { key } }: RequestContext,
   { route, now }: { readonly route: Route; readonly now: number },
 ): Promise<void> {
   if (findLiveKey === undefined || key === undefined) return;
