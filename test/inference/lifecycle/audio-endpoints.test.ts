@@ -236,6 +236,8 @@ describe.each(STORE_KINDS)("audio, on %s", (store) => {
       const before = await balance(gateway, account);
       const second = await post(gateway, cached, path, body());
       expect(second.headers.get("x-postern-cache")).toBe("hit");
+      expect(second.headers.get("age")).toMatch(/^\d+$/);
+      expect(second.headers.get("idempotent-replayed")).toBeNull();
       expect(second.headers.get("content-type")).toBe(first.headers.get("content-type"));
       expect(await second.bytes()).toEqual(heard);
       expect(await balance(gateway, account)).toBe(before);

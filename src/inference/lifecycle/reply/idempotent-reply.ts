@@ -24,7 +24,7 @@ type ReplyHeaders = Readonly<Record<string, string>>;
 export function toStoredReply(headers: Headers, body: string): StoredReply {
   if (Buffer.byteLength(body) > STORED_REPLY_MAX_BYTES) return TOO_LARGE_REPLY;
   const gatewayHeaders = [...headers].filter(([name]) => name.startsWith(GATEWAY_HEADER_PREFIX));
-  const contentType = headers.get("content-type") ?? "";
+  const contentType = headers.get(CONTENT_TYPE) ?? "";
   if (!/^(application\/json|text\/event-stream)/.test(contentType))
     gatewayHeaders.push([CONTENT_TYPE, contentType]);
   return { status: 200, body: `${JSON.stringify(Object.fromEntries(gatewayHeaders))}\n${body}` };
@@ -77,23 +77,14 @@ export function storedResponse(
   headers: ReplyHeaders,
 ): Response {
   const { gatewayHeaders, body } = parseStoredReply(stored.body);
-  if (gatewayHeaders[CONTENT_TYPE] !== undefined) {
-    const replayed = new Headers({ ...gatewayHeaders, "idempotent-replayed": "true" });
-    replayed.set("cache-control", "no-store");
-    return new Response(isFile(replayed) ? Buffer.from(body, "base64") : body, {
-      headers: replayed,
-    });
-  }
   const isStream = !/^\s*\{/.test(body) && /"stream"\s*:\s*true/.test(requestText);
-  const contentType = isStream ? "text/event-stream; charset=utf-8" : "application/json";
-  return new Response(body, {
-    headers: {
-      ...gatewayHeaders,
-      "content-type": contentType,
-      "cache-control": "no-store",
-      ...headers,
-    },
+  const all = new Headers({
+    [CONTENT_TYPE]: isStream ? "text/event-stream; charset=utf-8" : "application/json",
+    ...gatewayHeaders,
+    "cache-control": "no-store",
+    ...headers,
   });
+  return new Response(isFile(all) ? Buffer.from(body, "base64") : body, { headers: all });
 }
 
 // Responses of background calls have no header line.
