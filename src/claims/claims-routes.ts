@@ -4,6 +4,7 @@ import { z } from "zod";
 import { ACCOUNT_EXAMPLE, AccountRecord, toAccountRecord } from "../accounts/account-record.ts";
 import { getAccount } from "../accounts/accounts.ts";
 import { CLAIM_STEP, Fault, type NextStep, READ_OWN_KEY_STEP } from "../base/fault.ts";
+import { isOmitted, oauthError, oauthErrorResponse } from "../http/oauth.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import {
   type AuthenticatedKey,
@@ -13,7 +14,7 @@ import {
   type Route,
   type RouteResponse,
 } from "../http/route.ts";
-import { NextStepSchema, oauthErrorResponse, timestamp } from "../http/schemas.ts";
+import { NextStepSchema, timestamp } from "../http/schemas.ts";
 import type { Db } from "../store/db.ts";
 import { CLAIM_PATH } from "./claim-link.ts";
 import type { Claims, PollResult, StartedClaim } from "./claims.ts";
@@ -237,21 +238,6 @@ const POLL_STEP: NextStep = {
   url: "/docs/api/poll-claim.md",
   why: "Read how to poll the claim, and how often.",
 };
-
-/** Beside the members of RFC 6749, those of every other error. */
-interface ErrorMembers extends Readonly<Record<string, unknown>> {
-  readonly code: string;
-  readonly next: readonly NextStep[];
-}
-
-function oauthError(error: string, description: string, fields: ErrorMembers): RouteResponse {
-  return { status: 400, body: { error, error_description: description, ...fields } };
-}
-
-/** RFC 6749 §3.2: a parameter without a value counts as omitted. */
-function isOmitted(parameter: string | undefined): parameter is undefined | "" {
-  return parameter === undefined || parameter === "";
-}
 
 function pollStep(vendor: string): NextStep {
   return {

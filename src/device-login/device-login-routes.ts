@@ -5,6 +5,7 @@ import { createHash } from "node:crypto";
 import { z } from "zod";
 import { Fault } from "../base/fault.ts";
 import { matchesEtag } from "../http/etag.ts";
+import { isOmitted, oauthError, oauthErrorResponse } from "../http/oauth.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import {
   keyRoute,
@@ -13,7 +14,6 @@ import {
   type Route,
   type RouteResponse,
 } from "../http/route.ts";
-import { oauthErrorResponse } from "../http/schemas.ts";
 import type { Db } from "../store/db.ts";
 import {
   type DeviceLogins,
@@ -33,7 +33,6 @@ export interface DeviceLoginRouteDeps {
 
 export const DEVICE_PATH = "/device";
 const GRANT_TYPE = "urn:ietf:params:oauth:grant-type:device_code";
-const NO_STORE = { "cache-control": "no-store", pragma: "no-cache" };
 const TAG = "Device sign-in";
 const PARAMETER_MAX = 1_000;
 const SCOPE = "models:write usage:read";
@@ -116,7 +115,6 @@ function authorizationRoute({
       const page = `${baseUrl}${DEVICE_PATH}`;
       return {
         status: 200,
-        headers: NO_STORE,
         body: {
           device_code: deviceCode,
           user_code: userCode,
@@ -207,7 +205,6 @@ function tokenResponse(polled: PolledLogin): RouteResponse {
     case "issued":
       return {
         status: 200,
-        headers: NO_STORE,
         body: {
           access_token: polled.key,
           token_type: "Bearer",
@@ -229,22 +226,6 @@ function tokenResponse(polled: PolledLogin): RouteResponse {
     case "unknown":
       return oauthError("invalid_grant", "The code is unknown or was used. Start again.");
   }
-}
-
-function oauthError(
-  error: string,
-  description: string,
-  fields: Readonly<Record<string, unknown>> = {},
-): RouteResponse {
-  return {
-    status: 400,
-    headers: NO_STORE,
-    body: { error, error_description: description, ...fields },
-  };
-}
-
-function isOmitted(value: string | undefined): value is undefined | "" {
-  return value === undefined || value === "";
 }
 
 /** The gateway lists models of all providers for the picker, which Claude Code asks for only if it is told to. */

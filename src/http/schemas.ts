@@ -69,27 +69,6 @@ export function listResponse(
   return oneResponse(description, listSchema(record, id), page);
 }
 
-/** The documentation of a 400 in the form of RFC 6749. `meanings` are by `error`, the most frequent first. */
-export function oauthErrorResponse(
-  id: string,
-  meanings: Readonly<Record<string, string>>,
-): Readonly<Record<400, ResponseDoc>> {
-  const codes = Object.keys(meanings);
-  const [first = ""] = codes;
-  return {
-    400: {
-      description: `By \`error\`: ${codes.map((code) => `\`${code}\`: ${meanings[code]}`).join(" ")}`,
-      schema: z
-        .looseObject({
-          error: z.enum(codes).meta({ description: "What happened." }),
-          error_description: z.string().meta({ description: "The same in words." }),
-        })
-        .meta({ id }),
-      example: { error: first, error_description: meanings[first] },
-    },
-  };
-}
-
 export const NextStepSchema = z
   .object({
     method: z.enum(["GET", "POST", "PATCH", "DELETE"]),

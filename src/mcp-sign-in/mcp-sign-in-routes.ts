@@ -4,9 +4,9 @@ import { z } from "zod";
 import { Fault } from "../base/fault.ts";
 import { MINUTE_MS } from "../base/time.ts";
 import { KEY_LIFETIME_MS } from "../device-login/device-login.ts";
+import { oauthError, oauthErrorResponse } from "../http/oauth.ts";
 import { networksOf } from "../http/request/client-ip.ts";
 import { oneResponse, publicRoute, type Route, type RouteResponse } from "../http/route.ts";
-import { oauthErrorResponse } from "../http/schemas.ts";
 import { MCP_SIGN_IN_SCOPES } from "../http/scopes.ts";
 import type { Redemption } from "./authorization-codes.ts";
 import { type AuthorizePageDeps, authorizePageRoutes, countUp } from "./authorize-page-routes.ts";
@@ -16,7 +16,6 @@ import { problemOfRedirectUri } from "./redirect-uris.ts";
 
 export type McpSignInDeps = AuthorizePageDeps;
 
-const NO_STORE = { "cache-control": "no-store", pragma: "no-cache" };
 const TAG = "MCP sign-in";
 const WINDOW_MS = 10 * MINUTE_MS;
 const REGISTRATIONS_PER_NETWORK = 30;
@@ -126,7 +125,7 @@ function registerRoute({ db, clients }: McpSignInDeps): Route {
       const perNetwork = { scope: `${scope} ${network}`, windowMs: WINDOW_MS };
       await countUp(db, { ...perNetwork, max: REGISTRATIONS_PER_NETWORK }, now);
       await countUp(db, { scope, windowMs: WINDOW_MS, max: REGISTRATIONS_MAX }, now);
-      return { status: 201, headers: NO_STORE, body: clientRecord(client) };
+      return { status: 201, body: clientRecord(client) };
     },
   });
 }
@@ -223,7 +222,6 @@ function readTokenRequest(
 function tokenResponse(key: string, scopes: readonly string[]): RouteResponse {
   return {
     status: 200,
-    headers: NO_STORE,
     body: {
       access_token: key,
       token_type: "Bearer",
@@ -231,8 +229,4 @@ function tokenResponse(key: string, scopes: readonly string[]): RouteResponse {
       scope: scopes.join(" "),
     },
   };
-}
-
-function oauthError(error: string, description: string): RouteResponse {
-  return { status: 400, headers: NO_STORE, body: { error, error_description: description } };
 }
