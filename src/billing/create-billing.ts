@@ -18,7 +18,7 @@ import { scheduleTopUps } from "./top-up/auto-top-up.ts";
 import { pollMethods } from "./top-up/payment-methods.ts";
 import { processTopUps, scheduleMissedTopUps } from "./top-up/top-up-worker.ts";
 
-/** The latest plausible due time per table: a ceiling that is reached waits for the next month, the rest a day at most. */
+/** How far ahead a due time can be, with a margin. After its monthly ceiling, an auto top-up is due in the next month. */
 const DUE_TABLES: readonly DueTable[] = [
   { table: "auto_top_up", maxAheadMs: 33 * DAY_MS },
   { table: "top_up", maxAheadMs: 2 * DAY_MS },

@@ -96,7 +96,7 @@ export function createLiveLimits(reader: Reader, defaults: OperatorLimits): Live
   };
 }
 
-/** An empty value is the setting of the environment again. */
+/** An empty value restores the setting of the environment. */
 export async function changeLimit(
   tx: Tx,
   { operator, network, now }: OperatorAct,

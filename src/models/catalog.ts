@@ -279,7 +279,10 @@ export function limitsOf(model: Model): { readonly input: number; readonly outpu
   return { input, output: model.kind === "chat" ? (model.maxOutputTokens ?? input) : 0 };
 }
 
-/** The age of the oldest price, for `postern doctor`. */
+/** Prices that are older than this are reported to the operator. */
+export const STALE_PRICE_DAYS = 30;
+
+/** The age of the oldest price. */
 export function priceAge(
   catalog: Catalog,
   now: number,

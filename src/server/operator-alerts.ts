@@ -8,7 +8,8 @@ import { usdText } from "../base/money/money.ts";
 import { MINUTE_MS } from "../base/time.ts";
 import type { Config } from "../config/config.ts";
 import { createSmtpSender } from "../email/smtp.ts";
-import { priceAge } from "../models/catalog.ts";
+import { timestamp } from "../http/schemas.ts";
+import { priceAge, STALE_PRICE_DAYS } from "../models/catalog.ts";
 import type { LiveCatalog } from "../models/live-catalog.ts";
 import {
   type AlertChannel,
@@ -21,7 +22,6 @@ const SEND_TIMEOUT_MS = 10_000;
 const PROVIDER_DOWN_AFTER_MS = 5 * MINUTE_MS;
 const CIRCUITS_SHOWN = 20;
 const FREE_SPACE_MIN_BYTES = 1_073_741_824;
-const STALE_PRICE_DAYS = 30;
 
 type ChannelSettings = Pick<Config, "alerts" | "email" | "baseUrl">;
 
@@ -44,8 +44,8 @@ function webhookChannel(
     const id = newId("evt", message.at);
     const data = {
       ...message,
-      since: isoTime(message.since),
-      at: isoTime(message.at),
+      since: timestamp(message.since),
+      at: timestamp(message.at),
       gateway: baseUrl,
     };
     const body = JSON.stringify({ type: `operator.${message.alert}`, timestamp: data.at, data });
@@ -82,8 +82,8 @@ function emailChannel(
 }
 
 function alertText({ status, message, since, at }: AlertMessage, baseUrl: string): string {
-  const state = status === "problem" ? "Since" : `Resolved ${isoTime(at)}. It began`;
-  return `${message}\n\n${state} ${isoTime(since)}.\n${baseUrl}\n`;
+  const state = status === "problem" ? "Since" : `Resolved ${timestamp(at)}. It began`;
+  return `${message}\n\n${state} ${timestamp(since)}.\n${baseUrl}\n`;
 }
 
 const EXHAUSTED_TEXTS: Readonly<Record<"create" | "refuse", string>> = {
@@ -181,8 +181,4 @@ function createAlertChecks(
       },
     },
   ];
-}
-
-function isoTime(at: number): string {
-  return new Date(at).toISOString();
 }

@@ -23,8 +23,8 @@ export interface ProcessorTotals {
   readonly fee: Nano;
   readonly tax: Nano;
   readonly suspense: Nano;
-  /** Losses borne by the gateway. */
-  readonly borne: Nano;
+  /** What the gateway lost. */
+  readonly loss: Nano;
   readonly total: Nano;
 }
 
@@ -169,7 +169,7 @@ export function netOf(sums: readonly TransferSum[], account: string): Nano {
 
 const CLEARING_PREFIX = "system:clearing:";
 const FIELD_BY_ACCOUNT: Readonly<
-  Record<string, "credit" | "debt" | "fee" | "tax" | "suspense" | "borne">
+  Record<string, "credit" | "debt" | "fee" | "tax" | "suspense" | "loss">
 > = {
   promo: "credit",
   paid: "credit",
@@ -177,7 +177,7 @@ const FIELD_BY_ACCOUNT: Readonly<
   [SYSTEM_ACCOUNTS.feeRevenue]: "fee",
   [SYSTEM_ACCOUNTS.taxPayable]: "tax",
   [SYSTEM_ACCOUNTS.suspense]: "suspense",
-  [SYSTEM_ACCOUNTS.refundExpense]: "borne",
+  [SYSTEM_ACCOUNTS.refundExpense]: "loss",
 };
 const KIND_ORDER = [
   "purchase",
@@ -221,7 +221,7 @@ const ZERO_TOTALS = {
   fee: 0n,
   tax: 0n,
   suspense: 0n,
-  borne: 0n,
+  loss: 0n,
   total: 0n,
 } as const;
 

@@ -188,8 +188,8 @@ describe.each(KINDS)("report on %s", (kind) => {
     for (const report of reports) {
       const list = transfersIn(report.period);
       for (const one of report.processors) {
-        const { credit, debt, fee, tax, suspense, borne, total } = one;
-        expect(credit + debt + fee + tax + suspense + borne).toBe(total);
+        const { credit, debt, fee, tax, suspense, loss, total } = one;
+        expect(credit + debt + fee + tax + suspense + loss).toBe(total);
         const clearing = `system:clearing:${one.processor}`;
         expect(total).toBe(
           sum(

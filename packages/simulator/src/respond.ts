@@ -24,7 +24,7 @@ export interface SimulatorOptions {
   readonly now: () => number;
   /** Requires any API key (true), or exactly this one. */
   readonly requireKey?: boolean | string;
-  /** Accepts every model name, not only the simulator's own four. */
+  /** Accepts every model name, not only those of the simulator. */
   readonly acceptsAnyModel?: boolean;
   /** The number of requests to keep for `GET /sim/requests`. Default 200; 0 keeps none, which is cheaper. */
   readonly maxRecordedRequests?: number;

@@ -7,11 +7,10 @@ import type { PaymentAmounts } from "../../ledger/payments/payments.ts";
 const NANO_PER_CENT = NANO_PER_USD / 100n;
 const CREDITS_PER_CENT = 10_000;
 const CENTS_PER_USD = 100;
-/** Parts of a million: 100% for the credits and 5% for the fee, in cents per credit. */
+/** The price of a million credits in cents: 100 for the credits and 5 for the fee. */
 const PRICE_PER_MILLION = 105n;
 const MILLION = 1_000_000n;
-/** The same price, of 100. */
-const PRICE_PER_CREDIT = 105n;
+const FEE_PERCENT = 5n;
 const HUNDRED = 100n;
 
 /**
@@ -34,7 +33,7 @@ export function priceCovering(credits: number): number {
 
 /** The fee on a call that a wallet pays for directly, rounded up to a nano-dollar. */
 export function feeOnCharge(charge: Nano): Nano {
-  return (charge * (PRICE_PER_CREDIT - HUNDRED) + HUNDRED - 1n) / HUNDRED;
+  return (charge * FEE_PERCENT + HUNDRED - 1n) / HUNDRED;
 }
 
 export function nanoOfCents(cents: number): Nano {

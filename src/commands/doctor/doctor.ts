@@ -3,7 +3,7 @@
 import { chmodSync, existsSync, mkdirSync, statSync } from "node:fs";
 import path from "node:path";
 import type { Config } from "../../config/config.ts";
-import { priceAge } from "../../models/catalog.ts";
+import { priceAge, STALE_PRICE_DAYS } from "../../models/catalog.ts";
 import { createLiveCatalog, modelsFileAt, readPriceTable } from "../../models/live-catalog.ts";
 import {
   findConnectionLimits,
@@ -159,30 +159,28 @@ function summaryLine(failed: number): string {
   return failed === 1 ? "1 problem to fix." : `${failed} problems to fix.`;
 }
 
-// `doctor` on telemetry: whether the collector accepts spans as JSON over HTTP.
 const TELEMETRY_TIMEOUT_MS = 5_000;
 
-/** No finding if telemetry is off. Sends an export without spans. */
+/** Sends the collector an export without spans. No finding if telemetry is off. */
 async function checkTelemetry({ telemetry }: Config): Promise<readonly Finding[]> {
   if (telemetry === undefined) return [];
-  const place = `the collector at ${new URL(telemetry.url).host}`;
+  const collector = `the collector at ${new URL(telemetry.url).host}`;
   const sent = await exportSpans(telemetry, '{"resourceSpans":[]}', TELEMETRY_TIMEOUT_MS);
   if (sent.kind === "accepted")
-    return [{ status: "ok", check: "telemetry", message: `${place} accepts spans` }];
+    return [{ status: "ok", check: "telemetry", message: `${collector} accepts spans` }];
   // A warning, because calls work without it.
   return [
     {
       status: "warn",
       check: "telemetry",
-      message: `${place} does not accept spans: ${sent.reason}`,
+      message: `${collector} does not accept spans: ${sent.reason}`,
       effect: "Traces of calls are lost; calls work.",
       hint: "Check that OTEL_EXPORTER_OTLP_ENDPOINT is its HTTP URL (usually port 4318), and which OTEL_EXPORTER_OTLP_HEADERS it needs.",
     },
   ];
 }
 
-// `doctor` on the limit of connections per network.
-/** No finding in development, where the limit is off. */
+/** The limit of connections per network. No finding in development, where it is off. */
 function checkConnections({ development, limits }: Config): readonly Finding[] {
   if (development && limits.connectionsPerNetwork === 0) return [];
   const found = findConnectionLimits(limits.connectionsPerNetwork);
@@ -221,9 +219,7 @@ function declaredProviders({ modelsFile }: Config, now: number): DeclaredProvide
   }
 }
 
-// `doctor` on models: the models file and the age of the prices.
-const STALE_PRICE_DAYS = 30;
-
+/** The models file and the age of the prices. */
 function checkModels(config: Config, now: number): readonly Finding[] {
   const { modelsFile } = config;
   if (modelsFile !== undefined && modelsFileAt(modelsFile).stamp() === undefined)
@@ -244,13 +240,13 @@ function checkModels(config: Config, now: number): readonly Finding[] {
       ...(modelsFile === undefined ? {} : { file: modelsFileAt(modelsFile) }),
     }).current();
     const age = priceAge(catalog, now);
-    const says = `${catalog.models.length} models with prices, checked from ${age.oldest} to ${age.newest}`;
-    if (age.days <= STALE_PRICE_DAYS) return [{ status: "ok", check: "prices", message: says }];
+    const summary = `${catalog.models.length} models with prices, checked from ${age.oldest} to ${age.newest}`;
+    if (age.days <= STALE_PRICE_DAYS) return [{ status: "ok", check: "prices", message: summary }];
     return [
       {
         status: "warn",
         check: "prices",
-        message: `${says}; the oldest are ${age.days} days old`,
+        message: `${summary}; the oldest are ${age.days} days old`,
         effect: "Calls may be charged less or more than the provider bills.",
         hint: "Update Postern, take a newer table with POSTERN_PRICES_FILE, or set changed prices in POSTERN_MODELS_FILE.",
       },
@@ -270,14 +266,12 @@ function checkModels(config: Config, now: number): readonly Finding[] {
   }
 }
 
-// `doctor --fix`: what can be fixed without a decision of the operator. Each fix is one line of the output.
-
 const FOLDER_MODE = 0o700;
 const FILE_MODE = 0o600;
 const OTHERS = 0o077;
 const PRIVATE_FILES = ["postern.db", "postern.db-wal", "postern.db-shm", "secret"];
 
-/** Returns what was fixed, and what could not be. */
+/** Fixes what needs no decision of the operator. Returns a line for each fix, and for what could not be fixed. */
 async function fixStore(settings: StoreSettings, now: () => number): Promise<readonly string[]> {
   const folder = settings.databaseUrl === undefined ? fixFolder(settings.dataDir) : [];
   try {

@@ -379,8 +379,6 @@ function LossCard({ call }: { readonly call: UsageRecord }): Child {
   );
 }
 
-// Why a call failed and what to do next, from its outcome and the status of its last attempt.
-
 interface FailureNoticeProps {
   readonly call: UsageRecord;
   readonly workspace: WorkspaceContext;
@@ -388,6 +386,7 @@ interface FailureNoticeProps {
 
 const FALLBACKS = { href: "/docs/routing", label: "Set up fallbacks" } as const;
 
+/** Why a call failed and what to do next, from its outcome and the status of its last attempt. */
 function FailureNotice({ call, workspace }: FailureNoticeProps): Child {
   if (call.outcome === "completed") return null;
   if (call.outcome === "client_aborted")
@@ -397,7 +396,8 @@ function FailureNotice({ call, workspace }: FailureNoticeProps): Child {
         charged.
       </Notice>
     );
-  const charge = call.cost === 0n ? "It cost nothing." : "What was relayed before is charged.";
+  const charge =
+    call.cost === 0n ? "It cost nothing." : "The part of the reply that was relayed is charged.";
   const isKeyRejected = call.byok && KEY_STATUSES.has(call.attempts.at(-1)?.status ?? 0);
   return (
     <Notice

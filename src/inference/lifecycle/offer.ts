@@ -41,7 +41,7 @@ export interface AcceptedOffer {
   readonly max: Nano;
   /** When it was made: prices of that moment apply. */
   readonly at: number;
-  /** The candidates that the quote has a price of. */
+  /** The names of the candidates that the quote prices. */
   readonly servedBy: ReadonlySet<unknown>;
   /** Where the request carries it. */
   readonly param: string;
@@ -138,11 +138,11 @@ async function verifyOffer(
   };
   const payload = await verify(QUOTE_TYPE, offer);
   if (payload === undefined)
-    return reject("The quote is not the `offer` of a quote of this gateway.");
+    return reject("The quote is not an `offer` that this gateway has signed.");
   const { iss, account_id, api, amount, at, jti, request_sha256, served_by: servedBy } = payload;
   const max = typeof amount === "string" ? nanoFromUsd(amount) : undefined;
   if (iss !== baseUrl || typeof at !== "number" || typeof jti !== "string" || max === undefined)
-    return reject("The quote is not the `offer` of a quote of this gateway.");
+    return reject("The quote is not an `offer` that this gateway has signed.");
   if (account_id !== input.caller.accountId) return reject("The quote is for another account.");
   if (input.now - at > OFFER_LIFETIME_MS) return reject("The quote has expired.");
   if (api !== request.api || request_sha256 !== hashRequest(request))
@@ -159,7 +159,7 @@ function nameOf({ model, credential: { provider, byok } }: Candidate): string {
 }
 
 /**
- * The candidates that the quote has a price of: the key that asked for it may be restricted to fewer of them. The call costs
+ * The candidates that the quote prices: the key that asked for it may be restricted to fewer models. The call costs
  * no more than the offer, even if their prices rose since.
  */
 export function withOffer(
@@ -172,7 +172,7 @@ export function withOffer(
   if (first === undefined)
     throw offerFault(
       param,
-      `Nothing that the quote has a price of can serve this call now. Get a new one with POST /v1/quote, or send the call without \`${param}\`.`,
+      `None of the models that the quote prices can serve this call now. Get a new one with POST /v1/quote, or send the call without \`${param}\`.`,
     );
   if (call.input.unchecked !== undefined)
     return withinOffer([first, ...others], offer, call.request.choices);

@@ -80,11 +80,11 @@ function imageToolCost(
 }
 
 function imageTokens({ size, quality }: JsonObject): number {
-  const known = typeof size === "string" && /^(?:auto|\d{2,4}x\d{2,4})$/.test(size);
+  const isKnown = typeof size === "string" && /^(?:auto|\d{2,4}x\d{2,4})$/.test(size);
   return (
     API_TRAITS.images.relayed?.outputTokensMax({
       quality,
-      size: known || size === undefined || size === null ? size : LARGEST_SIZE,
+      size: isKnown || size === undefined || size === null ? size : LARGEST_SIZE,
     }) ?? 0
   );
 }

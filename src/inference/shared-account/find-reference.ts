@@ -1,6 +1,6 @@
 // Searches a request body for references to storage in the provider account, and for fields with text that the gateway does
-// not know, which could be references. The first are in reference-table.ts, the known fields in known-members.ts; fields that
-// contain the caller's own data, such as the arguments of a function, are skipped.
+// not know, which could be references. References are listed in reference-table.ts, known fields in known-members.ts. Fields
+// that contain the caller's own data, such as the arguments of a function, are skipped.
 
 import { WIRE_TRAITS } from "@postern/wires";
 import { isObject, type JsonObject } from "../../base/json.ts";

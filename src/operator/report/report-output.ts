@@ -1,6 +1,6 @@
 // A report as text for a terminal and as JSON. Amounts are decimal dollars with all digits of the ledger.
 
-import { type Nano, usdText } from "../../base/money/money.ts";
+import { type Nano, usdNumber, usdText } from "../../base/money/money.ts";
 import { type CsvColumn, writeCsv } from "../../base/text/csv-writer.ts";
 import { timestamp } from "../../http/schemas.ts";
 import type { DailyFigures } from "../../verification/daily-figures.ts";
@@ -111,25 +111,25 @@ export function reportText(report: Report): string {
   ].join("\n\n");
 }
 
-/** The amounts of a processor with their labels. */
+/** The amounts of a processor, by their names in the report. */
 export const PROCESSOR_COLUMNS = [
-  ["credit", "credit"],
-  ["debt", "debt"],
-  ["fee", "fee"],
-  ["tax", "tax"],
-  ["suspense", "suspense"],
-  ["borne", "loss"],
-  ["total", "total"],
+  "credit",
+  "debt",
+  "fee",
+  "tax",
+  "suspense",
+  "loss",
+  "total",
 ] as const;
 
 function processorText(processors: readonly ProcessorTotals[]): readonly string[] {
   if (processors.length === 0) return [];
   return [
     tableText([
-      ["processor", ...PROCESSOR_COLUMNS.map(([, label]) => label)],
+      ["processor", ...PROCESSOR_COLUMNS],
       ...processors.map((totals) => [
         `  ${totals.processor} ${totals.kind.replaceAll("_", " ")}`,
-        ...PROCESSOR_COLUMNS.map(([name]) => usdText(totals[name])),
+        ...PROCESSOR_COLUMNS.map((name) => usdText(totals[name])),
       ]),
     ]),
   ];
@@ -174,7 +174,7 @@ export async function dailyCsv({ days, income, cost, profit }: DailyFigures): Pr
     [
       ["day", (day) => days[day] ?? ""],
       ...amounts,
-      ["profit_usd", (day) => Number(usdText(profit[day]?.total ?? 0n))],
+      ["profit_usd", (day) => usdNumber(profit[day]?.total ?? 0n)],
     ],
     days.map((_, day) => day),
   );

@@ -223,7 +223,7 @@ function sumField(
 }
 
 function ProcessorTable({ report }: { readonly report: Report }): Child {
-  const columns = PROCESSOR_COLUMNS.map(([name]) => {
+  const columns = PROCESSOR_COLUMNS.map((name) => {
     const shown = formatCosts(report.processors.map((totals) => totals[name]));
     return report.processors.map((totals, index) => (totals[name] === 0n ? "–" : shown[index]));
   });
@@ -233,7 +233,7 @@ function ProcessorTable({ report }: { readonly report: Report }): Child {
       isStacked
       columns={[
         { name: "Processor and type" },
-        ...PROCESSOR_COLUMNS.map(([, label]) => ({ name: capitalize(label), isNumber: true })),
+        ...PROCESSOR_COLUMNS.map((name) => ({ name: capitalize(name), isNumber: true })),
       ]}
       rows={report.processors.map((totals, index) => [
         `${totals.processor}, ${totals.kind.replaceAll("_", " ")}`,

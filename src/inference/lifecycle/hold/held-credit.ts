@@ -5,10 +5,10 @@
 const WAIT_MAX_MS = 300;
 /** How often the ledger is asked again, because another process may have released credits. */
 const POLL_MS = 50;
-/** In a process. More are refused at once. */
+/** The waiting calls of a process. Further calls are refused at once. */
 const WAITING_MAX = 4_096;
 
-/** `account`: other keys would be refused, too. */
+/** `held_by_account`: the other keys of the account would be refused, too. */
 export type HoldAttempt = "done" | "held_by_key" | "held_by_account";
 
 export interface HeldCredit {
