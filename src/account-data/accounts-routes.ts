@@ -25,8 +25,8 @@ import {
   creditsOf,
   type Nano,
   type Pico,
+  usdNumber,
   usdOf,
-  usdText,
   usdTextOfPico,
 } from "../base/money/money.ts";
 import { fundingSteps } from "../base/purchase-steps.ts";
@@ -347,7 +347,7 @@ function readRoute(deps: AccountRouteDeps): Route {
         body: {
           account: toAccountRecord(account),
           balance: toBalanceRecord(wallet),
-          owed_usd: Number(usdText(wallet.owed ?? 0n)),
+          owed_usd: usdNumber(wallet.owed ?? 0n),
           frozen:
             freeze?.by === "operator"
               ? { since: timestamp(freeze.since), reason: freeze.reason }

@@ -2,7 +2,7 @@
 // in docs/site/guides/from-openrouter.md, and not among the endpoints, because ours have more.
 
 import { z } from "zod";
-import { type Nano, usdText } from "../base/money/money.ts";
+import { usdNumber } from "../base/money/money.ts";
 import type { LimitWindow } from "../base/money/spend-window.ts";
 import { keyRoute, oneResponse, type Route } from "../http/route.ts";
 import { timestamp } from "../http/schemas.ts";
@@ -112,7 +112,7 @@ function creditsRoute(db: Db): Route {
         getWallet(db, caller.accountId),
         readUsage(db, (reader) => totalUsage(reader, caller.accountId)),
       ]);
-      const data = { total_credits: usd(paid + promo + cost), total_usage: usd(cost) };
+      const data = { total_credits: usdNumber(paid + promo + cost), total_usage: usdNumber(cost) };
       return { status: 200, body: { data } };
     },
   });
@@ -193,7 +193,7 @@ function generationRoute(db: Db): Route {
 }
 
 function toGeneration(record: UsageRecord): z.infer<typeof Generation>["data"] {
-  const cost = usd(record.cost);
+  const cost = usdNumber(record.cost);
   const { inputTokens, outputTokens } = record;
   return {
     id: record.id,
@@ -215,8 +215,4 @@ function toGeneration(record: UsageRecord): z.infer<typeof Generation>["data"] {
     native_tokens_reasoning: record.reasoningTokens,
     native_tokens_cached: record.cacheReadTokens,
   };
-}
-
-function usd(amount: Nano): number {
-  return Number(usdText(amount));
 }

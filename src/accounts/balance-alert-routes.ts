@@ -3,7 +3,7 @@
 import { z } from "zod";
 import { type Act, keyAct, recordAuditEntry } from "../activity/audit.ts";
 import { invalid } from "../base/fault.ts";
-import { MAX_NANO, type Nano, nanoFromUsd, usdText } from "../base/money/money.ts";
+import { MAX_NANO, type Nano, nanoFromUsd, usdNumber, usdText } from "../base/money/money.ts";
 import { keyRoute, keyWriteRoute, oneResponse, type Route } from "../http/route.ts";
 import { UsdAmount } from "../http/schemas.ts";
 import { getLowBalanceThreshold, setLowBalanceThreshold } from "../ledger/balance-thresholds.ts";
@@ -94,5 +94,5 @@ export async function changeBalanceAlert(tx: Tx, act: Act, lowUsd: string | numb
 }
 
 function toBalanceAlertRecord(threshold: bigint): z.infer<typeof BalanceAlertRecord> {
-  return { object: "balance_alert", low_usd: Number(usdText(threshold)) };
+  return { object: "balance_alert", low_usd: usdNumber(threshold) };
 }

@@ -1,7 +1,7 @@
 // The public record of a workspace's budgets.
 
 import { z } from "zod";
-import { usdText } from "../base/money/money.ts";
+import { usdNumber } from "../base/money/money.ts";
 import { timestamp } from "../http/schemas.ts";
 import type { BudgetState } from "../ledger/budget-rules.ts";
 import type { BudgetStates } from "../ledger/wallet-budgets.ts";
@@ -60,10 +60,10 @@ function toBudgetRecord({
   endsAt,
 }: BudgetState): z.infer<typeof BudgetRecord> {
   return {
-    limit_usd: limit === null ? null : Number(usdText(limit)),
-    used_usd: Number(usdText(used)),
-    held_usd: Number(usdText(held)),
-    remaining_usd: remaining === null ? null : Number(usdText(remaining)),
+    limit_usd: limit === null ? null : usdNumber(limit),
+    used_usd: usdNumber(used),
+    held_usd: usdNumber(held),
+    remaining_usd: remaining === null ? null : usdNumber(remaining),
     resets_at: timestamp(endsAt),
   };
 }

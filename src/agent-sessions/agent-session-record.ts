@@ -1,7 +1,7 @@
 // The public record of a session of agents.
 
 import { z } from "zod";
-import { type Nano, maxNano, usdText } from "../base/money/money.ts";
+import { maxNano, usdNumber, usdText } from "../base/money/money.ts";
 import { timestamp, timestampOrNull } from "../http/schemas.ts";
 import type { AgentUsage } from "../usage/session-usage.ts";
 import type { SessionDetails, SessionView } from "./agent-sessions.ts";
@@ -152,8 +152,4 @@ function toAgentRecord(usage: AgentUsage): z.infer<typeof AgentRecord> {
     first_call_at: timestamp(usage.firstAt),
     last_call_at: timestamp(usage.lastAt),
   };
-}
-
-function usdNumber(amount: Nano): number {
-  return Number(usdText(amount));
 }

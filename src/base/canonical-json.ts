@@ -1,6 +1,6 @@
 // JSON with sorted keys; in base64url, it is the encoding of the Payment scheme's HTTP headers.
 
-import { isObject } from "./json.ts";
+import { isObject, parseJson } from "./json.ts";
 
 /** Canonical JSON (RFC 8785) for strings, integers, arrays and objects, which clients encode again byte for byte. */
 export function encodeJson(value: unknown): string {
@@ -20,4 +20,9 @@ function sortKeys(value: unknown): unknown {
       .toSorted()
       .map((name) => [name, sortKeys(value[name])]),
   );
+}
+
+/** The value that base64url text of JSON has; undefined if it has none. */
+export function decodeJson(encoded: string): unknown {
+  return parseJson(Buffer.from(encoded, "base64url").toString("utf8"));
 }

@@ -231,6 +231,11 @@ export function invalid(param: string | undefined, text: string): Fault {
   );
 }
 
+/** A 409 with a message for the caller. */
+export function conflict(message: string): Fault {
+  return new Fault("conflict", message, { message });
+}
+
 /** A key that was live when the request arrived, and is not any more. */
 export function endedKeyFault(detail: string): Fault {
   return new Fault("invalid_api_key", detail, {

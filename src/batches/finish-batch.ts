@@ -5,7 +5,7 @@ import { emitEvent } from "../activity/events.ts";
 import type { DerivedKey } from "../base/crypto/encryption.ts";
 import { newId } from "../base/id.ts";
 import { objectIn, parseObject, stringIn } from "../base/json.ts";
-import { usdText } from "../base/money/money.ts";
+import { usdNumber } from "../base/money/money.ts";
 import type { ResponseEnd } from "../inference/lifecycle/response-queue.ts";
 import { endBatchHold } from "../ledger/batch-holds.ts";
 import type { Db, Tx } from "../store/db.ts";
@@ -100,7 +100,7 @@ async function finish(tx: Tx, deps: FinishDeps, batch: Batch, end: BatchEnd): Pr
     errored,
     cancelled,
     expired,
-    cost_usd: Number(usdText(cost)),
+    cost_usd: usdNumber(cost),
   };
   await emitEvent(tx, { type: "batch.ended", accountId, now, data });
 }

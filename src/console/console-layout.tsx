@@ -3,7 +3,7 @@
 
 import type { Child } from "hono/jsx";
 import { type Permission, hasPermission } from "../accounts/members.ts";
-import type { Crumb, NavGroup } from "../http/pages/app-frame.tsx";
+import type { NavLink, NavGroup } from "../http/pages/app-frame.tsx";
 import { HiddenFields, PostForm } from "../http/pages/components/form.tsx";
 import { InTimeZone } from "../http/pages/components/local-time.tsx";
 import type { PageLayout } from "../http/pages/layout.tsx";
@@ -75,7 +75,7 @@ export interface ConsolePageOptions {
   readonly user: SessionUser;
   /** The page in the sidebar. A detail page names the page above it and gives `crumbs`. */
   readonly page: ConsolePath;
-  readonly crumbs?: readonly Crumb[];
+  readonly crumbs?: readonly NavLink[];
   /** Links and buttons beside the heading; one of them is primary. */
   readonly actions?: Child;
   readonly main: Child;

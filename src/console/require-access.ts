@@ -8,7 +8,7 @@ import {
   requirePermission,
   type Role,
 } from "../accounts/members.ts";
-import type { NavLink } from "../http/pages/layout.tsx";
+import type { NavLink } from "../http/pages/app-frame.tsx";
 import type { SessionUser } from "../http/route.ts";
 import type { Db } from "../store/db.ts";
 

@@ -18,7 +18,9 @@ export const NOT_MODIFIED: ResponseDoc = {
   headers: ETAG_DOC,
 };
 
+export const MARKDOWN_TYPE = "text/markdown; charset=utf-8";
 const CACHE_FIVE_MINUTES = "public, max-age=300";
+export const CACHE_ONE_MINUTE = { "cache-control": "public, max-age=60" };
 
 export function cachedDocument(
   body: string,

@@ -18,6 +18,7 @@ import {
   type CachedDocument,
   cachedDocument,
   ETAG_DOC,
+  MARKDOWN_TYPE,
   NOT_MODIFIED,
   respondWithDocument,
 } from "./cached-document.ts";
@@ -51,7 +52,6 @@ export interface DiscoveryDeps {
 const PRIVATE_REVALIDATED = "private, no-cache";
 const JSON_TYPE = "application/json";
 const BY_CLIENT = { vary: "user-agent" };
-const MARKDOWN_TYPE = "text/markdown; charset=utf-8";
 
 const HOME_FORMATS = ["html", "json", "markdown", "text"] as const;
 type HomeFormat = (typeof HOME_FORMATS)[number];

@@ -1,6 +1,6 @@
 // The settings of this gateway that the generated documents need.
 
-import type { NavLink } from "../http/pages/layout.tsx";
+import type { NavLink } from "../http/pages/app-frame.tsx";
 
 export const PRODUCT_NAME = "Postern";
 

@@ -2,9 +2,10 @@
 // The home page, for people. Programs get the same facts as JSON or llms.txt.
 
 import type { Child } from "hono/jsx";
+import type { NavLink } from "../http/pages/app-frame.tsx";
 import { APP_SCRIPT } from "../http/pages/assets.ts";
 import { CodeTabs, LinkList } from "../http/pages/components/content.tsx";
-import type { NavLink, PageLayout } from "../http/pages/layout.tsx";
+import type { PageLayout } from "../http/pages/layout.tsx";
 import { creditsText, type DiscoverySettings, PRODUCT_NAME } from "./discovery-settings.ts";
 import type { DocContext } from "./doc-context.ts";
 import { type HomeModel, HomeModels } from "./home-models.tsx";

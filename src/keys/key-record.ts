@@ -2,7 +2,7 @@
 
 import { z } from "zod";
 import { dataRulesOf, dataRulesText, parseDataRules } from "../base/data-rules.ts";
-import { usdText } from "../base/money/money.ts";
+import { usdNumber } from "../base/money/money.ts";
 import { LIMIT_WINDOWS } from "../base/money/spend-window.ts";
 import { CACHE_SECONDS_MAX, type KeyPolicy } from "../http/key-policy.ts";
 import { timestamp, timestampOrNull } from "../http/schemas.ts";
@@ -185,9 +185,9 @@ export function toKeyRecord(key: Key): z.infer<typeof KeyRecord> {
     last_used_at: timestampOrNull(key.lastUsedAt),
     expires_at: timestampOrNull(key.expiresAt),
     revoked_at: timestampOrNull(key.revokedAt),
-    limit_usd: key.limit === null ? null : Number(usdText(key.limit)),
+    limit_usd: key.limit === null ? null : usdNumber(key.limit),
     limit_window: key.limitWindow,
-    spent_usd: Number(usdText(key.spent)),
+    spent_usd: usdNumber(key.spent),
     scopes: key.scopes === null ? null : [...key.scopes],
     ...toPolicyRecord(key),
     created_by: key.createdBy,

@@ -66,7 +66,7 @@ export function verifyProof(
 ): VerifiedProof {
   const head = verifyHead(proof["head"], publicKeyOf);
   const logged = inclusionIn(proof["record"], "record");
-  if (rootText(PLAIN, logged, head.size) !== head.root)
+  if (plainRootText(logged, head.size) !== head.root)
     throw new Error("the record is not in the log of the tree head");
   const record = textObject(logged.leaf, "ledger_day");
   const { iss, version } = record;
@@ -159,7 +159,7 @@ function verifyEntries(
 ): Pick<VerifiedProof, "entries" | "verifiedEntries" | "netNano"> {
   if (entries === undefined) return { entries: 0, verifiedEntries: 0, netNano: 0n };
   const inclusion = inclusionIn(entries, "entries");
-  if (rootText(PLAIN, inclusion, numberIn(published["leaves"]) ?? 0) !== published["root"])
+  if (plainRootText(inclusion, numberIn(published["leaves"]) ?? 0) !== published["root"])
     throw new Error("the entries do not lead to the published root");
   const leaf = ownLeaf(inclusion.leaf, "entries", owner);
   const count = numberIn(leaf["count"]) ?? 0;
@@ -167,7 +167,7 @@ function verifyEntries(
   let net = 0n;
   for (const each of arrayIn(entries["data"])) {
     const entry = inclusionIn(each, "entries.data");
-    if (rootText(PLAIN, entry, count) !== leaf["root"] || places.has(entry.index))
+    if (plainRootText(entry, count) !== leaf["root"] || places.has(entry.index))
       throw new Error("an entry is not one of the account's entries");
     net += entryChange(textObject(entry.leaf, "entry"), owner);
     places.add(entry.index);
@@ -207,8 +207,8 @@ function inclusionIn(value: unknown, name: string): Inclusion {
   return { leaf, index, path: arrayIn(object?.["path"]) };
 }
 
-function rootText(tree: Tree, inclusion: Inclusion, size: number): string | undefined {
-  const root = rootOfInclusion(tree, inclusion, size);
+function plainRootText(inclusion: Inclusion, size: number): string | undefined {
+  const root = rootOfInclusion(PLAIN, inclusion, size);
   return root && hashText(root.hash);
 }
 

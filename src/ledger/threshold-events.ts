@@ -1,7 +1,7 @@
 // The events of thresholds that a charge, a refund or a change of limits crosses, written in its transaction.
 
 import { emitEvent } from "../activity/events.ts";
-import { creditsOf, usdOf, usdText } from "../base/money/money.ts";
+import { creditsOf, usdNumber, usdOf } from "../base/money/money.ts";
 import type { Tx } from "../store/db.ts";
 import type { ThresholdCrossing } from "./balance-thresholds.ts";
 import type { BudgetThresholdCrossing } from "./budget-rules.ts";
@@ -28,8 +28,8 @@ export async function emitBudgetEvents(
     const data = {
       window,
       percent,
-      used_usd: Number(usdText(used)),
-      limit_usd: Number(usdText(limit)),
+      used_usd: usdNumber(used),
+      limit_usd: usdNumber(limit),
       resets_at: new Date(endsAt).toISOString(),
     };
     await emitEvent(tx, { type: "budget.reached", accountId, data, now });
@@ -41,8 +41,8 @@ export async function emitKeyAlerts(tx: Tx, alerts: readonly KeyAlert[]): Promis
     const data = {
       key_id: keyId,
       percent,
-      spent_usd: Number(usdText(spent)),
-      limit_usd: Number(usdText(limit)),
+      spent_usd: usdNumber(spent),
+      limit_usd: usdNumber(limit),
       resets_at: endsAt === null ? null : new Date(endsAt).toISOString(),
     };
     await emitEvent(tx, { type: "key.limit_reached", accountId, data, now });

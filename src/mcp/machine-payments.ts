@@ -1,8 +1,8 @@
 // Machine Payments in MCP's form: credential and receipt are in `_meta`, and a required payment is the JSON-RPC error -32042, or
 // the challenges in `_meta` of a result that also has x402's form.
 
-import { encodeJson } from "../base/canonical-json.ts";
-import { isObject, type JsonObject, objectIn, parseJson, stringIn } from "../base/json.ts";
+import { decodeJson, encodeJson } from "../base/canonical-json.ts";
+import { isObject, type JsonObject, objectIn, stringIn } from "../base/json.ts";
 import type { ToolResult } from "./tool.ts";
 
 export const CREDENTIAL_META = "org.paymentauth/credential";
@@ -58,7 +58,7 @@ export function withNestedMeta(message: JsonObject): JsonObject | undefined {
 /** The `_meta` of a tool result, from the headers of the response; undefined if no payment is concerned. */
 export function paymentMeta(headers: Headers): JsonObject | undefined {
   const encoded = headers.get("payment-receipt");
-  const receipt = encoded === null ? undefined : objectIn(decode(encoded));
+  const receipt = encoded === null ? undefined : objectIn(decodeJson(encoded));
   if (receipt !== undefined) return { [RECEIPT_META]: receipt };
   const challenges = (headers.get("www-authenticate") ?? "")
     .split(/(?:^|, )Payment (?=id=)/)
@@ -69,7 +69,7 @@ export function paymentMeta(headers: Headers): JsonObject | undefined {
 
 function parseChallenge(parameters: string): JsonObject {
   const entries = [...parameters.matchAll(/(\w+)="([^"]*)"/g)].map(
-    ([, name = "", value = ""]) => [name, name === "request" ? decode(value) : value] as const,
+    ([, name = "", value = ""]) => [name, name === "request" ? decodeJson(value) : value] as const,
   );
   return Object.fromEntries(entries);
 }
@@ -89,8 +89,4 @@ export function credentialHeader(credential: unknown): string | undefined {
   const { challenge } = credential;
   const request = encodeJson(challenge["request"] ?? {});
   return `Payment ${encodeJson({ ...credential, challenge: { ...challenge, request } })}`;
-}
-
-function decode(encoded: string): unknown {
-  return parseJson(Buffer.from(encoded, "base64url").toString("utf8"));
 }

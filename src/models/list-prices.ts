@@ -2,6 +2,7 @@
 
 import type { ModelKind } from "@postern/wires";
 import { z } from "zod";
+import { parseJson } from "../base/json.ts";
 import { PricingEntry } from "./models-file.ts";
 import { datedCard } from "./price-card.ts";
 import type { DatedCard, Pricing } from "./price-card.ts";
@@ -100,14 +101,6 @@ function readTable(text: string): PriceTable {
     ...PriceRow[],
   ];
   return { ...header, models };
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /** Every published price that we can bill. */

@@ -1,6 +1,6 @@
 // Prometheus metrics of the server. Labels have few values: a route id, never a path or an account.
 
-import { usdText } from "../base/money/money.ts";
+import { usdNumber } from "../base/money/money.ts";
 import type { Outcome, UsageRecord } from "../usage/usage.ts";
 import { processFamilies, type ProcessMetricsDeps } from "./process-metrics.ts";
 import { renderFamily, type Sample } from "./prometheus.ts";
@@ -233,7 +233,7 @@ function createCallMetrics(): CallMetrics {
         "postern_call_charges_usd_total",
         "counter",
         "US dollars charged for model calls. Calls with callers' own provider keys are free.",
-        samples(({ charged }) => [{ value: Number(usdText(charged)) }]),
+        samples(({ charged }) => [{ value: usdNumber(charged) }]),
       ),
     ],
   };

@@ -2,7 +2,7 @@
 // The layout of the operator pages.
 
 import type { Child } from "hono/jsx";
-import type { Crumb, NavGroup } from "../http/pages/app-frame.tsx";
+import type { NavGroup, NavLink } from "../http/pages/app-frame.tsx";
 import type { PageLayout } from "../http/pages/layout.tsx";
 import { type Operator } from "../http/route.ts";
 import { OPERATOR_PATH } from "./sign-in/operator-sessions.ts";
@@ -49,7 +49,7 @@ export interface OperatorPageOptions {
   readonly heading?: Child;
   readonly operator: Operator;
   readonly path: string;
-  readonly crumbs?: readonly Crumb[];
+  readonly crumbs?: readonly NavLink[];
   readonly actions?: Child;
   readonly main: Child;
 }

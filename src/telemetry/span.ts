@@ -2,7 +2,7 @@
 // Prompts and replies are not included.
 
 import { createHash, randomBytes } from "node:crypto";
-import { usdText } from "../base/money/money.ts";
+import { usdNumber } from "../base/money/money.ts";
 import type { TraceParent } from "../base/network/trace-parent.ts";
 import { API_PATHS, type UsageRecord } from "../usage/usage.ts";
 
@@ -108,7 +108,7 @@ export function spanOf(
       "postern.request_id": record.id,
       "postern.account_id": record.accountId,
       "postern.key_id": record.keyId,
-      "postern.cost_usd": Number(usdText(record.cost)),
+      "postern.cost_usd": usdNumber(record.cost),
       "postern.outcome": record.outcome,
       "postern.stream": record.stream,
       "postern.byok": record.byok,

@@ -57,8 +57,7 @@ export function verifyLedger(db: Db): Promise<Verification> {
     const found: Findings = { problems: [], count: 0 };
     for (const check of CHECKS)
       if (check.isGlobal) await runCheck(reader, check, { range: ALL_ACCOUNTS }, found);
-    for await (const range of rangesOf(reader))
-      await runChecks(reader, CHECKS_OF_ACCOUNTS, { range }, found);
+    for await (const range of rangesOf(reader)) await checkAccounts(reader, { range }, found);
     return {
       checked: await countRows(reader),
       problems: found.problems,
@@ -76,7 +75,7 @@ async function verifyCopies(db: Db, onCheck?: OnCheck): Promise<Verification> {
     const checkCopy = (isLocked: boolean): Promise<Findings> =>
       withLedgerCopy(db, { range, isLocked }, async (tx) => {
         const copied: Findings = { ...found, problems: [], count: 0 };
-        await runChecks(tx, CHECKS_OF_ACCOUNTS, { range }, copied);
+        await checkAccounts(tx, { range }, copied);
         return copied;
       });
     const first = await checkCopy(false);
@@ -160,7 +159,7 @@ async function verifyRange(
     found.onCheck?.("calls since the last verification");
     if (row !== undefined && integer(row, "count") === 0) return position;
   }
-  await runChecks(reader, CHECKS_OF_ACCOUNTS, { range }, found);
+  await checkAccounts(reader, { range }, found);
   return undefined;
 }
 
@@ -244,13 +243,8 @@ const CALL_TRANSFERS = ["promo_nano", "paid_nano", "overrun_nano"].map(
   (column) => `case when ${column} > 0 then 1 else 0 end`,
 );
 
-async function runChecks(
-  reader: Reader,
-  checks: readonly Check[],
-  scope: CheckScope,
-  found: Findings,
-): Promise<void> {
-  for (const check of checks) await runCheck(reader, check, scope, found);
+async function checkAccounts(reader: Reader, scope: CheckScope, found: Findings): Promise<void> {
+  for (const check of CHECKS_OF_ACCOUNTS) await runCheck(reader, check, scope, found);
 }
 
 async function findingsOf(

@@ -387,7 +387,8 @@ export const REQUESTS: Readonly<Record<string, (world: World) => Promise<Send> |
     const { db } = world.gateway.server;
     const accountId = world.account.id;
     await db.write((tx) => requestChange(tx, act, { accountId, fields }));
-    const [requested] = await listChangeRequests(db, accountId);
+    const requests = await listChangeRequests(db);
+    const requested = requests.find((request) => request.accountId === accountId);
     const { csrf } = world.operator;
     const decision = { request: requested?.id ?? "", decision: "reject", form: newFormToken() };
     return () => submit(world, "/operator/approvals", { ...decision, csrf });

@@ -1,7 +1,8 @@
 // Compact JSON Web Signatures (RFC 7515) with Ed25519 (RFC 8037), and the public keys as JSON Web Keys.
 
 import { createPrivateKey, createPublicKey, type KeyObject, sign, verify } from "node:crypto";
-import { isObject, type JsonObject } from "../json.ts";
+import { decodeJson } from "../canonical-json.ts";
+import { type JsonObject, objectIn } from "../json.ts";
 
 export interface SigningKey {
   readonly id: string;
@@ -57,7 +58,7 @@ export function verifyJws(
   const [head = "", body = "", signature = ""] = parts;
   // Buffer ignores other characters, so several texts would have the same signature.
   if (parts.length !== 3 || !parts.every((part) => BASE64URL.test(part))) return undefined;
-  const header = decode(head);
+  const header = objectIn(decodeJson(head));
   if (header?.["alg"] !== "EdDSA" || header["typ"] !== type || "crit" in header) return undefined;
   const id = header["kid"];
   const x = typeof id === "string" ? publicKeyOf(id) : undefined;
@@ -69,18 +70,9 @@ export function verifyJws(
     key,
     Buffer.from(signature, "base64url"),
   );
-  return isSigned ? decode(body) : undefined;
+  return isSigned ? objectIn(decodeJson(body)) : undefined;
 }
 
 function encode(value: object): string {
   return Buffer.from(JSON.stringify(value)).toString("base64url");
-}
-
-function decode(part: string): JsonObject | undefined {
-  try {
-    const value: unknown = JSON.parse(Buffer.from(part, "base64url").toString("utf8"));
-    return isObject(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
 }

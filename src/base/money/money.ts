@@ -45,6 +45,11 @@ export function usdText(amount: Nano): string {
   return decimalText(amount, 9);
 }
 
+/** US dollars with every digit, for a number of JSON. */
+export function usdNumber(amount: Nano): number {
+  return Number(usdText(amount));
+}
+
 /** The price of one token in US dollars: "0.0000025". Memoized: few prices, each formatted often. */
 export const usdTextOfPico: (price: Pico) => string = memoize((price) => decimalText(price, 12));
 

@@ -132,8 +132,19 @@ export function formatDateTime(at: number, timeZone = "UTC"): string {
   return `${date} ${part("hour")}:${part("minute")} ${part("timeZoneName")}`;
 }
 
+const DAY_FORMAT = new Intl.DateTimeFormat("en-US", {
+  timeZone: "UTC",
+  month: "short",
+  day: "numeric",
+});
+
+/** `Nov 9` of `2026-11-09`. */
+export function formatDay(day: string): string {
+  return DAY_FORMAT.format(new Date(day));
+}
+
 /** `14:05:09` and `Nov 21`: for lists of recent records. */
-export function formatClock(at: number, timeZone = "UTC"): { time: string; day: string } {
+export function formatClock(at: number, timeZone: string): { time: string; day: string } {
   const parts = clockFormat(timeZone).formatToParts(at);
   const part = (type: Intl.DateTimeFormatPartTypes): string =>
     parts.find((each) => each.type === type)?.value ?? "";

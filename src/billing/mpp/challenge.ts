@@ -3,7 +3,7 @@
 
 import { randomBytes } from "node:crypto";
 import { z } from "zod";
-import { encodeJson } from "../../base/canonical-json.ts";
+import { decodeJson, encodeJson } from "../../base/canonical-json.ts";
 import {
   type DerivedKey,
   deriveKey,
@@ -13,7 +13,7 @@ import {
 import type { MasterSecret } from "../../base/crypto/encryption.ts";
 import { timingSafeEqualText } from "../../base/crypto/secret.ts";
 import { invalid } from "../../base/fault.ts";
-import { isObject, parseJson } from "../../base/json.ts";
+import { isObject } from "../../base/json.ts";
 import { MINUTE_MS } from "../../base/time.ts";
 
 /** How long a challenge is valid. The client must sign, or get a token, within this time. */
@@ -95,10 +95,7 @@ export function challengeHeader(
 /** Parses the header `Authorization: Payment`. */
 export function parseCredential(header: string): PaymentCredential {
   const encoded = /^payment +([\w-]+)=*$/i.exec(header.trim())?.[1] ?? "";
-  const json =
-    encoded.length > CREDENTIAL_CHARACTERS_MAX
-      ? undefined
-      : parseJson(Buffer.from(encoded, "base64url").toString("utf8"));
+  const json = encoded.length > CREDENTIAL_CHARACTERS_MAX ? undefined : decodeJson(encoded);
   const parsed = CredentialSchema.safeParse(json);
   if (parsed.success) return parsed.data;
   throw invalid(
@@ -137,8 +134,4 @@ export function receiptHeader(method: string, reference: string, at: number): st
 function boundText(challenge: Omit<PaymentChallenge, "id">): string {
   const { realm, method, intent, request, expires, digest, opaque } = challenge;
   return [realm, method, intent, request, expires, digest, opaque].join("|");
-}
-
-export function decodeJson(encoded: string): unknown {
-  return parseJson(Buffer.from(encoded, "base64url").toString("utf8"));
 }

@@ -3,6 +3,7 @@
 
 import { keccak_256 } from "@noble/hashes/sha3";
 import { z } from "zod";
+import { decodeJson } from "../../base/canonical-json.ts";
 import { invalid } from "../../base/fault.ts";
 import { type Payable, totalCentsOf } from "../payments/payment-protocol.ts";
 import {
@@ -12,7 +13,7 @@ import {
   SignedTransfer,
 } from "../x402/x402-messages.ts";
 import { acceptSignedPayment, type X402Deps } from "../x402/x402-payments.ts";
-import { type PaymentChallenge, decodeJson, expiresAt } from "./challenge.ts";
+import { type PaymentChallenge, expiresAt } from "./challenge.ts";
 import type { MachinePaymentMethod } from "./mpp-protocol.ts";
 
 const NETWORK_PREFIX = "eip155:";

@@ -1,7 +1,7 @@
 // Payments that the operator confirms, such as bank transfers. They become payment facts like any other.
 
 import { type Actor, recordAuditEntry } from "../../activity/audit.ts";
-import { Fault } from "../../base/fault.ts";
+import { conflict } from "../../base/fault.ts";
 import { type Nano, toNano, usdText } from "../../base/money/money.ts";
 import { getWallet } from "../../ledger/ledger.ts";
 import { lockRefundable } from "../../ledger/payments/payments.ts";
@@ -182,8 +182,4 @@ async function requireInvoice(db: Db, id: string): Promise<Invoice> {
   const invoice = await findInvoice(db, id);
   if (invoice === undefined) throw conflict(`No invoice has the id ${id}.`);
   return invoice;
-}
-
-function conflict(message: string): Fault {
-  return new Fault("conflict", message, { message });
 }

@@ -122,8 +122,6 @@ function NewKeyNotice({ raw }: { readonly raw: string }): Child {
   );
 }
 
-const WINDOW_TEXT = { day: "a day", week: "a week", month: "a month" } as const;
-
 function KeyTable({ workspace, keyLists, creators, now }: KeysPageProps): Child {
   const { accountId } = workspace;
   if (keyLists.live.length === 0)
@@ -199,7 +197,7 @@ export function LimitCell({
     <>
       {spend}{" "}
       <span class="muted">
-        of {formatUsd(limit)} {limitWindow === null ? "in total" : WINDOW_TEXT[limitWindow]}
+        of {formatUsd(limit)} {limitWindow === null ? "in total" : `a ${limitWindow}`}
       </span>
       <UsageBar label="Limit" used={spent} limit={limit} />
     </>

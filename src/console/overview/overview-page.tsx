@@ -212,8 +212,6 @@ function LatestCalls({ workspace, overview: { usage } }: PanelProps): Child {
   );
 }
 
-const WINDOW_TEXT = { day: "a day", week: "a week", month: "a month" } as const;
-
 function Keys({ workspace, overview }: PanelProps): Child {
   const keys = overview.keys
     .toSorted((one, other) => (one.spent < other.spent ? 1 : -1))
@@ -261,7 +259,7 @@ function Keys({ workspace, overview }: PanelProps): Child {
               {key.limit === null ? null : (
                 <span class="type">
                   of {formatUsd(key.limit)}
-                  {key.limitWindow === null ? "" : ` ${WINDOW_TEXT[key.limitWindow]}`}
+                  {key.limitWindow === null ? "" : ` a ${key.limitWindow}`}
                 </span>
               )}
             </>,

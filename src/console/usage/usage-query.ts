@@ -1,6 +1,7 @@
 // The query parameters of the usage and log pages: filters and a period, so that every view has an address.
 
 import { z } from "zod";
+import { formatDay } from "../../base/text/format.ts";
 import { DAY_MS, HOUR_MS, utcDay } from "../../base/time.ts";
 import type { SessionUser } from "../../http/route.ts";
 import { bucketOf, isTimeZone, startOfDay, type TimeBuckets } from "../../usage/time-buckets.ts";
@@ -17,6 +18,7 @@ import { OUTCOMES, USAGE_APIS } from "../../usage/usage.ts";
 
 const RANGES = { "24h": 1, yesterday: 1, "7d": 7, "30d": 30, "90d": 90 } as const;
 export type Range = keyof typeof RANGES;
+const DEFAULT_RANGE: Range = "30d";
 // Safe because these are the keys of `RANGES`.
 export const RANGE_NAMES = Object.keys(RANGES) as Range[];
 
@@ -75,10 +77,10 @@ export function inTimeZoneOf<Q extends UsageQuery>(query: Q, { timeZone }: Sessi
   return { ...query, tz: query.tz ?? timeZone };
 }
 
-export function periodOf(query: UsageQuery, now: number, defaultRange: Range = "30d"): Period {
+export function periodOf(query: UsageQuery, now: number): Period {
   const timeZone = query.tz ?? "UTC";
   const custom = query.from === undefined && query.to === undefined ? undefined : query;
-  const range = custom === undefined ? (query.range ?? defaultRange) : undefined;
+  const range = custom === undefined ? (query.range ?? DEFAULT_RANGE) : undefined;
   const [from, to] =
     range === undefined
       ? customDays(query, timeZone, now)
@@ -152,7 +154,7 @@ export function bucketsOf({ from, to, buckets }: Period, now: number): readonly 
 
 /** `14:00`, or `Nov 21` for days and `Nov 21, 14:00` for hours of several days. */
 export function bucketLabel({ buckets, days }: Period, bucket: string): string {
-  if (buckets.unit === "day") return DAY_FORMAT.format(Date.parse(bucket));
+  if (buckets.unit === "day") return formatDay(bucket);
   return new Date(bucket).toLocaleString("en-US", {
     timeZone: buckets.timeZone,
     hour: "2-digit",
@@ -161,12 +163,6 @@ export function bucketLabel({ buckets, days }: Period, bucket: string): string {
     ...(days > 1 ? { month: "short", day: "numeric" } : {}),
   });
 }
-
-const DAY_FORMAT = new Intl.DateTimeFormat("en-US", {
-  timeZone: "UTC",
-  month: "short",
-  day: "numeric",
-});
 
 export function periodText({ range, from, to, buckets }: Period): string {
   if (range === "24h") return "24 hours";

@@ -14,6 +14,7 @@ import {
 } from "../../service-levels/service-levels.ts";
 import type { StatusSnapshot } from "../../status/availability.ts";
 import {
+  CACHE_ONE_MINUTE,
   type CachedDocument,
   cachedDocument,
   ETAG_DOC,
@@ -27,8 +28,6 @@ import {
   serviceLevelsPage,
   SLA_PATH,
 } from "./service-levels-page.tsx";
-
-const SHORT_CACHE = { "cache-control": "public, max-age=60" };
 
 const ServiceLevels = z
   .object({
@@ -164,8 +163,11 @@ export function serviceLevelRoutes(deps: ServiceLevelRouteDeps): readonly Route[
 function documentsOf(published: PublishedLevels): Documents {
   const { "content-type": htmlType = "", ...headers } = siteHeaders();
   return {
-    html: cachedDocument(serviceLevelsPage(published), htmlType, { ...headers, ...SHORT_CACHE }),
-    json: cachedDocument(JSON.stringify(toJson(published)), "application/json", SHORT_CACHE),
+    html: cachedDocument(serviceLevelsPage(published), htmlType, {
+      ...headers,
+      ...CACHE_ONE_MINUTE,
+    }),
+    json: cachedDocument(JSON.stringify(toJson(published)), "application/json", CACHE_ONE_MINUTE),
   };
 }
 

@@ -26,14 +26,18 @@ import { networksOf } from "../../http/request/client-ip.ts";
 import { type ResponseDoc, type Route, publicRoute } from "../../http/route.ts";
 import { prefersMarkdown } from "../accept.ts";
 import { agentLinks } from "../agents/catalogs.ts";
-import { type CachedDocument, cachedDocument, respondWithDocument } from "../cached-document.ts";
+import {
+  type CachedDocument,
+  cachedDocument,
+  MARKDOWN_TYPE,
+  respondWithDocument,
+} from "../cached-document.ts";
 import { renderSearchPage } from "./search-page.tsx";
 import { siteHeaders } from "./site-frame.tsx";
 import { renderSitePage } from "./site-page.tsx";
 import type { SearchDocs } from "./site-search.ts";
 import { pageUrl, type Site } from "./site-types.ts";
 
-const MARKDOWN_TYPE = "text/markdown; charset=utf-8";
 const NOT_MODIFIED: ResponseDoc = { description: "The client's copy is up to date." };
 const SEARCH_QUERY_MAX = 200;
 /** The limit of a network. A search takes milliseconds, and typing a word makes several. */

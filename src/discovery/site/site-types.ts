@@ -1,6 +1,6 @@
 // The pages of the documentation site. Every page is Markdown; HTML and the search index are derived from it.
 
-import type { NavLink } from "../../http/pages/layout.tsx";
+import type { NavLink } from "../../http/pages/app-frame.tsx";
 import type { TryIt } from "./try-it.tsx";
 
 /** Each has a menu of its own. */

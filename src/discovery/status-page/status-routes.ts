@@ -5,6 +5,7 @@ import { publicRoute, type ResponseDoc, type Route } from "../../http/route.ts";
 import { type Figures, openIncidents, type StatusSnapshot } from "../../status/availability.ts";
 import { INCIDENT_IMPACTS, INCIDENT_STATES } from "../../status/incidents.ts";
 import {
+  CACHE_ONE_MINUTE,
   type CachedDocument,
   cachedDocument,
   ETAG_DOC,
@@ -23,7 +24,6 @@ const PAGE = {
   hidden: true,
   faults: [],
 } as const;
-const SHORT_CACHE = { "cache-control": "public, max-age=60" };
 
 const Share = z.number().nullable().meta({
   description:
@@ -182,12 +182,12 @@ interface PageRoute {
 function documentsOf(snapshot: StatusSnapshot, baseUrl: string): StatusDocuments {
   const { "content-type": htmlType = "", ...headers } = siteHeaders();
   return {
-    html: cachedDocument(statusPage(snapshot), htmlType, { ...headers, ...SHORT_CACHE }),
-    json: cachedDocument(JSON.stringify(toJson(snapshot)), "application/json", SHORT_CACHE),
+    html: cachedDocument(statusPage(snapshot), htmlType, { ...headers, ...CACHE_ONE_MINUTE }),
+    json: cachedDocument(JSON.stringify(toJson(snapshot)), "application/json", CACHE_ONE_MINUTE),
     feed: cachedDocument(
       statusFeed(snapshot, baseUrl),
       "application/atom+xml; charset=utf-8",
-      SHORT_CACHE,
+      CACHE_ONE_MINUTE,
     ),
   };
 }

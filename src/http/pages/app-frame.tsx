@@ -7,15 +7,10 @@ import { PostForm } from "./components/form.tsx";
 export interface NavGroup {
   /** Absent for the first group. */
   readonly label?: string | undefined;
-  readonly links: readonly NavItem[];
+  readonly links: readonly NavLink[];
 }
 
-interface NavItem {
-  readonly href: string;
-  readonly label: string;
-}
-
-export interface Crumb {
+export interface NavLink {
   readonly href: string;
   readonly label: string;
 }
@@ -27,13 +22,13 @@ export interface AppFrame {
   readonly path: string;
   readonly heading: Child;
   /** The pages above this one. */
-  readonly crumbs?: readonly Crumb[] | undefined;
+  readonly crumbs?: readonly NavLink[] | undefined;
   /** Links and buttons beside the heading; one of them is primary. */
   readonly actions?: Child;
   /** Above the navigation, such as the workspace switcher and the search link. */
   readonly sidebarHead?: Child;
   readonly email: string;
-  readonly accountLinks: readonly NavItem[];
+  readonly accountLinks: readonly NavLink[];
   readonly signOut: { readonly action: string; readonly csrf: string };
 }
 
@@ -116,7 +111,7 @@ export function Brand({ href }: { readonly href: string }): Child {
   );
 }
 
-function Breadcrumbs({ crumbs }: { readonly crumbs: readonly Crumb[] }): Child {
+function Breadcrumbs({ crumbs }: { readonly crumbs: readonly NavLink[] }): Child {
   return (
     <nav aria-label="Breadcrumb">
       <ol class="crumbs">

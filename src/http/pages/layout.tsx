@@ -3,13 +3,8 @@
 // scripts of the page's layout, by their hashes; every page works without them.
 
 import type { Child } from "hono/jsx";
-import { type AppFrame, AppPage, Brand, BRAND_PATH } from "./app-frame.tsx";
+import { type AppFrame, AppPage, Brand, BRAND_PATH, type NavLink } from "./app-frame.tsx";
 import { APP_SCRIPT, type ScriptAsset, STYLESHEET } from "./assets.ts";
-
-export interface NavLink {
-  readonly href: string;
-  readonly label: string;
-}
 
 export interface PageLayout {
   readonly title: string;

@@ -1,6 +1,6 @@
 // The links of the operator, such as the terms and the support address, for footers and error pages.
 
-import type { NavLink } from "./layout.tsx";
+import type { NavLink } from "./app-frame.tsx";
 
 export interface OperatorLinks {
   /** An email address or URL. */

@@ -17,11 +17,11 @@ import {
   REFERENCE_NAMES,
   REFERENCE_TYPES,
   ROOT_REFERENCES,
+  SEND_HISTORY,
 } from "../shared-account/reference-table.ts";
 import { THREADS_UNSUPPORTED } from "../translate/losses.ts";
 
-const SEND_HISTORY_HINT = "Send the earlier turns of the conversation in the request";
-const SEND_OR_STORE_HINT = `${SEND_HISTORY_HINT}, or let this gateway store each of them (no \`store: false\`)`;
+const SEND_OR_STORE_HINT = `${SEND_HISTORY}, or let this gateway store each of them (no \`store: false\`)`;
 
 const NO_CONTAINER_IDS: ReadonlySet<string> = new Set();
 
@@ -70,7 +70,7 @@ type FieldHints = readonly (readonly [field: string, instead: string])[];
 
 const REFERENCE_FIELDS: FieldHints = [
   ["previous_response_id", SEND_OR_STORE_HINT],
-  ["conversation", SEND_HISTORY_HINT],
+  ["conversation", SEND_HISTORY],
   ["prompt", "Send the prompt's text in the request"],
   ["container", "Let the provider create a new container"],
   ["input_file_id", "Send the file's content in the request"],
@@ -99,7 +99,7 @@ function topLevelReference(json: JsonObject): SharedAccountUse | undefined {
   const given = firstPresent(REFERENCE_FIELDS, json);
   if (given !== undefined) return given;
   if (isPresent(json["thread"]))
-    return { path: "thread", alternative: SEND_HISTORY_HINT, fields: THREADS_UNSUPPORTED };
+    return { path: "thread", alternative: SEND_HISTORY, fields: THREADS_UNSUPPORTED };
   for (const [path, alternative] of DEFERRED_FIELDS) {
     if (json[path] === true) return { path, alternative };
   }

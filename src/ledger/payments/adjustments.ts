@@ -2,7 +2,7 @@
 // a debit takes promotional credit first, like a charge, and never what open calls hold. With a `bucket`, only that one
 // is changed.
 
-import { Fault } from "../../base/fault.ts";
+import { conflict, Fault } from "../../base/fault.ts";
 import { type Nano, MAX_NANO, maxNano, minNano } from "../../base/money/money.ts";
 import { formatUsdExact } from "../../base/text/format.ts";
 import { type Row, type Tx, integerOrNull } from "../../store/db.ts";
@@ -100,7 +100,7 @@ function creditPostings(
   { accountId, amount, bucket }: Adjustment,
 ): readonly Posting[] {
   if (before.promo + before.paid + amount > MAX_NANO)
-    throw conflictFault(`A balance cannot exceed ${formatUsdExact(MAX_NANO)}.`);
+    throw conflict(`A balance cannot exceed ${formatUsdExact(MAX_NANO)}.`);
   const debt = bucket === "promo" ? 0n : minNano(amount, before.owed);
   const to = bucket ?? "paid";
   return [
@@ -117,7 +117,7 @@ function debitPostings(
   const free = before.promo + before.paid - before.held;
   const available = bucket === undefined ? free : minNano(before[bucket], free);
   if (wanted > available)
-    throw conflictFault(
+    throw conflict(
       `At most ${formatUsdExact(maxNano(available, 0n))} can be taken${bucket === undefined ? "" : ` from ${bucket}`}. The balance is ${formatUsdExact(before.promo)} promotional and ${formatUsdExact(before.paid)} paid credit, of which open calls hold ${formatUsdExact(before.held)}.`,
     );
   const promo = bucket === "paid" ? 0n : minNano(wanted, before.promo);
@@ -158,8 +158,4 @@ async function lockWalletRow(tx: Tx, accountId: string): Promise<Row> {
 function snapshotOf(row: Row): BalanceSnapshot {
   const { promo, paid, held, owed = 0n } = toWallet(row);
   return { promo, paid, held, owed, frozenAt: integerOrNull(row, "frozen_at") };
-}
-
-function conflictFault(message: string): Fault {
-  return new Fault("conflict", message, { message });
 }

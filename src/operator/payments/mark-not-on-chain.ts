@@ -2,7 +2,7 @@
 // chain shows the payment or if it was credited.
 
 import { type Actor, recordAuditEntry } from "../../activity/audit.ts";
-import { Fault } from "../../base/fault.ts";
+import { conflict, Fault } from "../../base/fault.ts";
 import { usdText } from "../../base/money/money.ts";
 import { nanoOfCents } from "../../billing/invoices/cents.ts";
 import { lockInvoice } from "../../billing/invoices/invoices.ts";
@@ -47,11 +47,11 @@ export async function lookUpOnChain(
     return "no answer";
   }
   if (found.kind === "paid")
-    throw conflictFault(
+    throw conflict(
       `The payment is on the chain, in transaction ${found.transaction}. Mark its invoice as paid with this transaction as the reference.`,
     );
   if (found.at <= expiresAt)
-    throw conflictFault("The payment's signature has not expired yet. Try again later.");
+    throw conflict("The payment's signature has not expired yet. Try again later.");
   return "absent";
 }
 
@@ -63,14 +63,14 @@ export async function markNotOnChain(tx: Tx, request: NotOnChainRequest): Promis
   const payment = await lockAgentPayment(tx, id);
   if (payment?.state === "refused") return false;
   if (payment?.state === "open")
-    throw conflictFault("This payment is still being processed. Nothing was changed.");
+    throw conflict("This payment is still being processed. Nothing was changed.");
   if (payment?.state !== "unclear")
-    throw conflictFault("This payment was credited. Nothing was changed.");
+    throw conflict("This payment was credited. Nothing was changed.");
   const manualPayment = (await paymentsOfInvoice(tx, invoiceId)).find(
     ({ processor, state }) => processor === "manual" && state === "credited",
   );
   if (manualPayment !== undefined)
-    throw conflictFault(
+    throw conflict(
       `The invoice of this payment was marked as paid by ${manualPayment.id}. Nothing was changed.`,
     );
   await updateAgentPayment(tx, payment, {
@@ -113,8 +113,4 @@ async function requireX402Payment(reader: Reader, id: string): Promise<X402Payme
     message:
       "There is no x402 payment with that id. `postern admin payments --unclear` lists the unclear payments.",
   });
-}
-
-function conflictFault(message: string): Fault {
-  return new Fault("conflict", message, { message });
 }

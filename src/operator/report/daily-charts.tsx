@@ -5,6 +5,7 @@ import type { Child } from "hono/jsx";
 import { NANO_PER_USD, type Nano } from "../../base/money/money.ts";
 import {
   formatCosts,
+  formatDay,
   formatInteger,
   formatPercent,
   formatSum,
@@ -92,7 +93,7 @@ function DayChart({ id, title, days, series }: DayChartProps): Child {
         <>
           <StackedBars
             label={`${title}. The table below has the same numbers.`}
-            bars={days.map(dayLabel)}
+            bars={days.map(formatDay)}
             series={shown}
             format={formatUsdShort}
           />
@@ -113,17 +114,6 @@ function DayChart({ id, title, days, series }: DayChartProps): Child {
       )}
     </Card>
   );
-}
-
-const DAY_FORMAT = new Intl.DateTimeFormat("en-US", {
-  timeZone: "UTC",
-  month: "short",
-  day: "numeric",
-});
-
-/** `Nov 9`. */
-function dayLabel(day: string): string {
-  return DAY_FORMAT.format(new Date(day));
 }
 
 function ProviderTable({ providers }: { readonly providers: readonly ProviderFigures[] }): Child {

@@ -2,7 +2,7 @@
 // by expiry, so expired rows are not found before they are deleted.
 
 import type { JsonObject } from "../../base/json.ts";
-import { toNano, usdText } from "../../base/money/money.ts";
+import { toNano, usdNumber } from "../../base/money/money.ts";
 import { type Reach, withinReach } from "../../http/reach.ts";
 import {
   bytesOrNull,
@@ -185,7 +185,7 @@ export async function findUsage(
     output_tokens: output,
     output_tokens_details: { reasoning_tokens: integer(row, "reasoning_tokens") },
     total_tokens: input + output,
-    cost: Number(usdText(toNano(row["cost_nano"]))),
+    cost: usdNumber(toNano(row["cost_nano"])),
   };
 }
 

@@ -2,7 +2,7 @@
 // Components of the app pages besides tables, forms and charts.
 
 import type { Child } from "hono/jsx";
-import type { NavLink } from "../layout.tsx";
+import type { NavLink } from "../app-frame.tsx";
 
 /** The meaning of a color. */
 export type Tone = "good" | "warn" | "danger";

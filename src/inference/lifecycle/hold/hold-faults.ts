@@ -8,11 +8,12 @@ import {
   READ_OWN_KEY_STEP,
 } from "../../../base/fault.ts";
 import {
+  creditsOf,
+  maxNano,
   type Nano,
   NANO_PER_CREDIT,
   NANO_PER_USD,
-  creditsOf,
-  maxNano,
+  usdNumber,
   usdText,
 } from "../../../base/money/money.ts";
 import { canBuy, type PaymentOptions, purchaseStep } from "../../../base/purchase-steps.ts";
@@ -191,7 +192,7 @@ function sessionLimitFault(
     message: `This call may cost up to ${formatUsdCeil(required)}, and ${formatUsd(remaining)} is left of the limit of ${formatUsd(limit)} of the session ${sessionId} (${formatUsd(spent)} spent${held === 0n ? "" : `, ${formatUsd(held)} held by open calls`}). ${advice.trimStart()}`,
     fields: {
       session_id: sessionId,
-      session_limit_usd: Number(usdText(limit)),
+      session_limit_usd: usdNumber(limit),
       required_credits: ceilCredits(required),
       available_credits: creditsOf(remaining),
       affordable_max_tokens: tokens,
@@ -287,7 +288,7 @@ function budgetFault(
     retryAfterSeconds: (endsAt - now) / 1_000,
     fields: {
       budget_window: window,
-      budget_usd: Number(usdText(limit ?? 0n)),
+      budget_usd: usdNumber(limit ?? 0n),
       required_credits: ceilCredits(required),
       available_credits: creditsOf(remaining ?? 0n),
       budget_resets_at: resetsAt,

@@ -17,7 +17,7 @@ import {
 import { errorBody } from "../../../base/error-body.ts";
 import { Fault } from "../../../base/fault.ts";
 import type { JsonObject } from "../../../base/json.ts";
-import { usdText } from "../../../base/money/money.ts";
+import { usdNumber, usdText } from "../../../base/money/money.ts";
 import { SECOND_MS } from "../../../base/time.ts";
 import { streamResponse } from "../../../http/response-stream.ts";
 import { markCommonHeaders } from "../../../http/response.ts";
@@ -307,7 +307,7 @@ export const CUT_REASON = "budget";
 
 /** What a reply that was cut says about its tokens. */
 export function cutUsageOf({ charge, cost }: BilledCharge): CutStream["usage"] {
-  return { ...tokenTotals(charge.usage), costUsd: Number(usdText(cost)) };
+  return { ...tokenTotals(charge.usage), costUsd: usdNumber(cost) };
 }
 
 function streamHeaders(
