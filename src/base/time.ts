@@ -18,3 +18,8 @@ export function utcDay(at: number): string {
 export function msUntilNextWindow(windowMs: number, now: number): number {
   return windowMs - (now % windowMs);
 }
+
+/** Whether a time to wait for has come. One that is further ahead than any wait is from a clock that was set back since. */
+export function isDue(at: number, now: number, longestMs: number): boolean {
+  return at <= now || at - now > longestMs;
+}

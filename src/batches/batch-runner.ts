@@ -3,7 +3,7 @@
 
 import { endedKeyFault, Fault, type FaultCode } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
-import { SECOND_MS } from "../base/time.ts";
+import { isDue, SECOND_MS } from "../base/time.ts";
 import { requireScope } from "../http/steps/authenticate.ts";
 import type { CallInput } from "../inference/lifecycle/call.ts";
 import { isUnavailable } from "../store/db.ts";
@@ -233,7 +233,7 @@ async function refresh(deps: BatchRunnerDeps, run: BatchRun): Promise<void> {
 
 function canStart({ isBusy, now }: BatchRunnerDeps, state: RunnerState, run: BatchRun): boolean {
   if (state.running >= RUNNING_MAX || run.running.size >= RUNNING_PER_BATCH_MAX) return false;
-  return now() >= run.pausedUntil && !isBusy();
+  return isDue(run.pausedUntil, now(), PAUSE_MAX_MS) && !isBusy();
 }
 
 function isDone({ isRead, queue, retried, running }: BatchRun): boolean {
@@ -244,7 +244,7 @@ async function nextItem(
   { db, now }: BatchRunnerDeps,
   run: BatchRun,
 ): Promise<QueuedItem | undefined> {
-  const due = run.retried.findIndex(({ at }) => at <= now());
+  const due = run.retried.findIndex(({ at }) => isDue(at, now(), PAUSE_MAX_MS));
   const [retried] = due === -1 ? [] : run.retried.splice(due, 1);
   if (retried !== undefined) return retried;
   if (run.queue.length === 0 && !run.isRead) {

@@ -439,6 +439,17 @@ const LEDGER: readonly Mutation[] = [
     ],
   ),
   ...of(
+    "src/base/time.ts",
+    ["responses/queued-changes"],
+    [
+      [
+        "what waits is not looked at until a clock that was set back has caught up",
+        "  return at <= now || at - now > longestMs;\n",
+        "  return at <= now;\n",
+      ],
+    ],
+  ),
+  ...of(
     "src/ledger/batch-holds.ts",
     ["ledger/credit-leases"],
     [

@@ -3,7 +3,7 @@
 
 import { endedKeyFault, Fault } from "../../base/fault.ts";
 import { newId } from "../../base/id.ts";
-import { HOUR_MS, MINUTE_MS, SECOND_MS } from "../../base/time.ts";
+import { HOUR_MS, isDue, MINUTE_MS, SECOND_MS } from "../../base/time.ts";
 import {
   batchErrorFault,
   type BatchTarget,
@@ -73,7 +73,8 @@ export async function runProviderBatch(
     const found = await readState(deps, batch);
     if (found === "lost") return "lost";
     for (const job of jobs)
-      if (job.row.state !== "ended" && now() >= job.at) await step(deps, control, job, found);
+      if (job.row.state !== "ended" && isDue(job.at, now(), FULL_PAUSE_MS))
+        await step(deps, control, job, found);
     if (jobs.every(({ row }) => row.state === "ended")) return endOf(deps, open, found.stop);
     if (now() > batch.expiresAt + LATE_RESULTS_MS) {
       deps.log.error("a provider did not end a batch", { batch: batch.id });
