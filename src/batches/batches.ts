@@ -9,7 +9,7 @@ import { type Reach, REACH_TEXT, wholeAccount } from "../http/reach.ts";
 import type { ResponseQueue, WaitingResponse } from "../inference/lifecycle/response-queue.ts";
 import type { Db, Reader, Tx } from "../store/db.ts";
 import { createAccountLimit } from "./account-limit.ts";
-import { responseFields } from "./batch-record.ts";
+import { OPENAI_STATUSES, responseFields } from "./batch-record.ts";
 import {
   type Batch,
   cancelBatch,
@@ -133,7 +133,7 @@ export async function getBatch(reader: Reader, reach: Reach, id: string): Promis
 
 function endedFault({ id, status }: Batch): Fault {
   return new Fault("conflict", "batch has ended", {
-    message: `The batch ${id} has already ended with status \`${status}\`.`,
+    message: `The batch ${id} has already ended with status \`${OPENAI_STATUSES[status]}\`.`,
     next: [{ method: "GET", url: `/v1/batches/${id}`, why: "Read the batch." }],
   });
 }

@@ -238,8 +238,11 @@ for (const store of STORE_KINDS) {
         await setBatchFaults(at.gateway, { hold: true });
         const created = await at.start(requestsTo(model, 4));
         await at.reach(created, "sent");
-        await call(at.gateway, at.owner(), `POST /v1/batches/${String(created["id"])}/cancel`);
+        const cancel = `POST /v1/batches/${String(created["id"])}/cancel`;
+        await call(at.gateway, at.owner(), cancel);
         const ended = await at.end(created);
+        const again = await call(at.gateway, at.owner(), cancel);
+        expect([again.status, again.text]).toEqual([409, expect.stringContaining("`cancelled`")]);
         expect(ended).toMatchObject({
           status: "cancelled",
           request_counts: { failed: 4 },
