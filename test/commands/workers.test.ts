@@ -71,7 +71,7 @@ describe("postern serve --workers", () => {
     );
   });
 
-  test("replaces the workers on SIGHUP without a failed call", async () => {
+  test("replaces the workers on SIGHUP without a failed call, and announces the end of a connection first", async () => {
     const running = await startWorkers();
     const { key } = await register(running.url);
     const first = pidsOf(running);
@@ -83,26 +83,17 @@ describe("postern serve --workers", () => {
         outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
       }
     });
+    const clients = Array.from({ length: CALLERS }, () => keepConnectionBusy(running.url, load));
     running.process.kill("SIGHUP");
     await eventually(() => running.output().includes('"event":"restarted the workers"'));
     load.isDone = true;
     await Promise.all(callers);
     expect([...outcomes.keys()]).toEqual([200]);
+    const closed = await Promise.all(clients);
+    expect(closed.some(({ announced }) => announced > 0)).toBe(true);
+    expect(closed.map(({ lost }) => lost)).toEqual(Array<number>(CALLERS).fill(0));
     expect(pidsOf(running)).toHaveLength(WORKERS * 2);
     expect(first.some(isRunning)).toBe(false);
-    expect((await stopPostern(running)).code).toBe(0);
-  });
-
-  test("announces the end of a connection in a response before a replaced worker closes it", async () => {
-    const running = await startWorkers();
-    const load = { isDone: false };
-    const clients = Array.from({ length: CALLERS }, () => keepConnectionBusy(running.url, load));
-    running.process.kill("SIGHUP");
-    await eventually(() => running.output().includes('"event":"restarted the workers"'));
-    load.isDone = true;
-    const results = await Promise.all(clients);
-    expect(results.some(({ announced }) => announced > 0)).toBe(true);
-    expect(results.map(({ lost }) => lost)).toEqual(Array<number>(CALLERS).fill(0));
     expect((await stopPostern(running)).code).toBe(0);
   });
 
