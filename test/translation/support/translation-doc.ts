@@ -85,6 +85,9 @@ const RULES = `## Rules
 - **Tool results** follow the turn with their calls, in order. Results without a call, duplicate or unknown call ids, and calls
   without a result get a 400 on all three APIs.
 - **Tool call ids** are preserved. If a provider restricts their format, they are encoded reversibly.
+- **Numbers of more than 15 digits** are read as doubles, as JavaScript does: \`9223372036854775807\` becomes \`9223372036854776000\` in
+  schemas, in arguments and results that an API has as objects, and in stored turns that are sent again. Arguments that both APIs have as text
+  (Chat Completions and Responses) keep all digits, as do requests that are passed through. Send long ids as strings.
 - **Namespaces of tools** (Responses) become functions named \`namespace__name\` on other wires. Replies have both names again, and
   you can send them back as they are. A joined name that is longer than 64 characters or has characters other than letters,
   digits, \`_\` and \`-\` is shortened to a digest and its last characters. Tools whose names then collide get a 400.
