@@ -29,7 +29,7 @@ export const POLICY_SCHEMA = {
     .array(z.string())
     .min(1)
     .refine((apis) => apis.every((api) => USAGE_APIS.some((known) => known === api)), {
-      error: `must be of ${USAGE_APIS.join(", ")}`,
+      error: `must contain only ${USAGE_APIS.join(", ")}`,
     })
     .nullable()
     .meta({ description: "Such as `chat`." }),

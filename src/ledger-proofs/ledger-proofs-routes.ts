@@ -162,7 +162,7 @@ function rootsRoute({ log }: ProofDeps): Route {
       if (end > days.length || end < since)
         throw invalid(
           size === undefined ? "since" : "size",
-          `The log has ${days.length} records: \`since\` and \`size\` must not be more, nor \`size\` less than \`since\`.`,
+          `The log has ${days.length} records: \`since\` and \`size\` must be at most ${days.length}, and \`since\` at most \`size\`.`,
         );
       const shownEnd = Math.min(end, since + RECORDS_MAX);
       return {

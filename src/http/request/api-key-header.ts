@@ -94,7 +94,7 @@ const OTHER_KEY_HEADERS = [
 ];
 
 /** The 401 of a request without a key, which names the header that contains one. */
-export function missingKeyFault(headers: Headers, dialect: Dialect = "openai"): Fault {
+export function missingKeyFault(headers: Headers, dialect: Dialect): Fault {
   if (dialect === "google")
     return new Fault("invalid_api_key", "no key", {
       message: `The API key is missing. Send it as \`${GOOGLE_HEADER}: <API_KEY>\`.`,

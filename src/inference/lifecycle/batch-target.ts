@@ -235,6 +235,6 @@ function heldItem(
 
 function movedFault({ model }: BatchTarget): Fault {
   return new Fault("upstream_error", "target of a batch item is gone", {
-    message: `${model} is not available any more as it was when the batch was created. Send the request again.`,
+    message: `${model} was changed or removed after the batch was created. Send the request again.`,
   });
 }
