@@ -4,10 +4,10 @@ import { afterEach, describe, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { eventually } from "../support/eventually.ts";
+import { runInProcess } from "../support/run-command.ts";
 import {
   createTempFolder,
   type RunningProcess,
-  runPostern,
   startPostern,
   stopPostern,
   stopAll,
@@ -78,7 +78,7 @@ describe("the end of the drain", () => {
     expect(Number(records.find((record) => !record.stream)?.cost_usd)).toBe(0);
     expect(Number(records.find((record) => record.stream)?.cost_usd)).toBeGreaterThan(0);
     await stopPostern(again);
-    const shown = (await runPostern(["admin", "show", account], tempFolder.settings)).stdout;
+    const shown = (await runInProcess(["admin", "show", account], tempFolder.settings)).stdout;
     expect(shown).toContain("held       $0.00");
     tempFolder.remove();
   });
@@ -167,9 +167,9 @@ async function expectCharged(
   const { code, stdout } = await stopPostern(running);
   expect(stdout).not.toContain("before every call was settled");
   expect(code).toBe(0);
-  const shown = (await runPostern(["admin", "show", account], settings)).stdout;
+  const shown = (await runInProcess(["admin", "show", account], settings)).stdout;
   expect(shown).toContain("held       $0.00");
   expect(shown).not.toContain("balance    $0.05");
-  const verified = (await runPostern(["admin", "verify-ledger"], settings)).stdout;
+  const verified = (await runInProcess(["admin", "verify-ledger"], settings)).stdout;
   expect(verified).toMatch(/0 open holds.* 1 usage records/);
 }

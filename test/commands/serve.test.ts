@@ -4,6 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "bun:test
 import { connect } from "node:net";
 import { isLoopbackHost } from "../../src/base/network/public-address.ts";
 import { eventually } from "../support/eventually.ts";
+import { runInProcess } from "../support/run-command.ts";
 import {
   createTempFolder,
   type RunningProcess,
@@ -25,7 +26,7 @@ const tempFolder = createTempFolder();
 
 // The first run reads all files from disk; it is not measured.
 beforeAll(async () => {
-  await runPostern(["migrate"], tempFolder.settings);
+  await runInProcess(["migrate"], tempFolder.settings);
 });
 afterAll(tempFolder.remove);
 
@@ -128,10 +129,10 @@ describe("postern serve", () => {
     running.process.kill("SIGTERM");
     expect(await stream.text()).toEndWith("data: [DONE]\n\n");
     expect((await running.exited).code).toBe(0);
-    const { stdout } = await runPostern(["admin", "show", account], tempFolder.settings);
+    const { stdout } = await runInProcess(["admin", "show", account], tempFolder.settings);
     expect(stdout).toContain("held       $0.00");
     expect(stdout).not.toContain("balance    $0.05");
-    expect((await runPostern(["admin", "verify-ledger"], tempFolder.settings)).stdout).toMatch(
+    expect((await runInProcess(["admin", "verify-ledger"], tempFolder.settings)).stdout).toMatch(
       /0 open holds.* 1 usage records/,
     );
   });
@@ -145,9 +146,9 @@ describe("postern serve", () => {
     const read = stream.text().catch(() => "cut");
     expect((await stopPostern(running)).code).toBe(0);
     expect(await read).not.toContain("[DONE]");
-    const { stdout } = await runPostern(["admin", "show", account], tempFolder.settings);
+    const { stdout } = await runInProcess(["admin", "show", account], tempFolder.settings);
     expect(stdout).toContain("held       $0.00");
-    expect((await runPostern(["admin", "verify-ledger"], tempFolder.settings)).stdout).toMatch(
+    expect((await runInProcess(["admin", "verify-ledger"], tempFolder.settings)).stdout).toMatch(
       /0 open holds.* 2 usage records/,
     );
   });

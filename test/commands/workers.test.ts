@@ -66,7 +66,7 @@ describe("postern serve --workers", () => {
 
     const { code, stdout } = await stopPostern(running);
     expect([code, stdout]).toEqual([0, expect.stringContaining('"event":"stopped the workers"')]);
-    expect((await runPostern(["admin", "verify-ledger"], settings)).stdout).toMatch(
+    expect((await runInProcess(["admin", "verify-ledger"], settings)).stdout).toMatch(
       /0 open holds.* 61 usage records/,
     );
   });
