@@ -85,6 +85,10 @@ export const NextStepSchema = z
     description: "A possible next step, as data that a program can act on.",
   });
 
+/** Browsers send an empty input of a form as an empty string. */
+export const emptyAsUndefined = <T extends z.ZodType>(schema: T) =>
+  z.preprocess((value) => (value === "" ? undefined : value), schema.optional());
+
 export function timestamp(at: number): string {
   return new Date(at).toISOString();
 }

@@ -55,10 +55,6 @@ export const FormFields = z.record(z.string(), z.string());
 
 export const FormToken = z.string().regex(FORM_TOKEN);
 
-/** Browsers send an empty input as an empty string. */
-export const emptyAsUndefined = <T extends z.ZodType>(schema: T) =>
-  z.preprocess((value) => (value === "" ? undefined : value), schema.optional());
-
 export interface OperatorFormSubmission {
   readonly token: string;
   /** The form's fields. Sending the token again with other fields is rejected. */

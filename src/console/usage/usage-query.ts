@@ -4,6 +4,7 @@ import { z } from "zod";
 import { formatDay } from "../../base/text/format.ts";
 import { DAY_MS, HOUR_MS, utcDay } from "../../base/time.ts";
 import type { SessionUser } from "../../http/route.ts";
+import { emptyAsUndefined } from "../../http/schemas.ts";
 import { bucketOf, isTimeZone, startOfDay, type TimeBuckets } from "../../usage/time-buckets.ts";
 import {
   type Dimension,
@@ -26,24 +27,21 @@ export const RANGE_NAMES = Object.keys(RANGES) as Range[];
 const HOURLY_DAYS_MAX = 7;
 const CUSTOM_DAYS_MAX = 366;
 
-/** Forms send empty fields as empty strings. */
-const optional = <T extends z.ZodType>(schema: T) =>
-  z.preprocess((value) => (value === "" ? undefined : value), schema.optional());
-const Text = optional(z.string().max(200));
-const Day = optional(z.iso.date());
+const Text = emptyAsUndefined(z.string().max(200));
+const Day = emptyAsUndefined(z.iso.date());
 
 export const UsageQuery = z.object({
-  range: optional(z.enum(["24h", "yesterday", "7d", "30d", "90d"])),
+  range: emptyAsUndefined(z.enum(["24h", "yesterday", "7d", "30d", "90d"])),
   /** The first and the last day; they replace `range`. */
   from: Day,
   to: Day,
-  tz: optional(z.string().max(64).refine(isTimeZone)),
-  unit: optional(z.enum(["hour", "day"])),
-  by: optional(z.enum(DIMENSIONS)),
+  tz: emptyAsUndefined(z.string().max(64).refine(isTimeZone)),
+  unit: emptyAsUndefined(z.enum(["hour", "day"])),
+  by: emptyAsUndefined(z.enum(DIMENSIONS)),
   model: Text,
   key: Text,
   provider: Text,
-  api: optional(z.enum(USAGE_APIS)),
+  api: emptyAsUndefined(z.enum(USAGE_APIS)),
   label: Text,
   session: Text,
   agent: Text,
@@ -53,10 +51,10 @@ export const UsageQuery = z.object({
 export type UsageQuery = z.infer<typeof UsageQuery>;
 
 export const LogQuery = UsageQuery.extend({
-  outcome: optional(z.enum([...OUTCOMES, "failed", "refused"])),
-  status: optional(z.coerce.number().int().min(100).max(599)),
+  outcome: emptyAsUndefined(z.enum([...OUTCOMES, "failed", "refused"])),
+  status: emptyAsUndefined(z.coerce.number().int().min(100).max(599)),
   request: Text,
-  sort: optional(z.enum(USAGE_SORTS)),
+  sort: emptyAsUndefined(z.enum(USAGE_SORTS)),
   min_cost: Text,
   cursor: Text,
 });

@@ -19,6 +19,7 @@ import { operatorFormRoute, operatorPageRoute } from "../../http/pages/page-rout
 import { networksOf } from "../../http/request/client-ip.ts";
 import { parseWithSchema } from "../../http/request/validate.ts";
 import type { Operator, Route } from "../../http/route.ts";
+import { emptyAsUndefined } from "../../http/schemas.ts";
 import { newFormToken } from "../../idempotency/form-submission.ts";
 import { STATUS_DAYS } from "../../status/availability.ts";
 import {
@@ -29,13 +30,7 @@ import {
   postIncidentUpdate,
 } from "../../status/incidents.ts";
 import { operatorPage } from "../operator-layout.tsx";
-import {
-  emptyAsUndefined,
-  FormFields,
-  FormToken,
-  type OperatorContext,
-  submitFormOnce,
-} from "../page-context.ts";
+import { FormFields, FormToken, type OperatorContext, submitFormOnce } from "../page-context.ts";
 import { OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
 
 const INCIDENTS_PATH = `${OPERATOR_PATH}/incidents`;

@@ -6,16 +6,10 @@ import { operatorFormRoute, operatorPageRoute } from "../../http/pages/page-rout
 import { networksOf } from "../../http/request/client-ip.ts";
 import { parseWithSchema } from "../../http/request/validate.ts";
 import type { Route } from "../../http/route.ts";
-import { cursorSchema } from "../../http/schemas.ts";
+import { cursorSchema, emptyAsUndefined } from "../../http/schemas.ts";
 import { parseReason } from "../accounts/account-actions.ts";
 import { readAccountNames } from "../accounts/account-names.ts";
-import {
-  emptyAsUndefined,
-  FormFields,
-  FormToken,
-  type OperatorContext,
-  submitFormOnce,
-} from "../page-context.ts";
+import { FormFields, FormToken, type OperatorContext, submitFormOnce } from "../page-context.ts";
 import { OPERATOR_PATH } from "../sign-in/operator-sessions.ts";
 import { lookUpOnChain, markNotOnChain } from "./mark-not-on-chain.ts";
 import {
