@@ -157,10 +157,11 @@ for (const store of STORE_KINDS) {
       const created = await createBatch(gateway, key, chatRequests(10));
       await eventually(async () => completedOf(await readBatch(gateway, owner, created["id"])) > 0);
       const shares = await gateway.server.db.get(
-        `select sum(share) as whole, sum(case when status = 'pending' then share end) as pending,
-           (select amount from hold where id = batch_id) as held
-         from batch_item where batch_id = ? group by batch_id`,
-        [String(created["id"])],
+        `with held as materialized (select amount from hold where account_id = ? and id = ?)
+         select sum(share) as whole, sum(case when status = 'pending' then share end) as pending,
+           (select amount from held) as held
+         from batch_item where batch_id = ?`,
+        [owner.id, String(created["id"]), String(created["id"])],
       );
       const [whole, pending, held] = ["whole", "pending", "held"].map((name) =>
         Number(shares?.[name]),
