@@ -8,7 +8,7 @@ import { PROGRAM, PROGRAM_SETTINGS } from "../support/program.ts";
 import { scratchFolder } from "../support/scratch-folder.ts";
 import { TEST_POOL_SIZE } from "../support/stores/stores.ts";
 
-const KILL_AFTER_MS = 120_000;
+const KILL_AFTER_MS = 900_000;
 
 export type Settings = Readonly<Record<string, string>>;
 
