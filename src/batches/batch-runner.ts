@@ -76,23 +76,20 @@ interface BatchRun {
   isRead: boolean;
   pausedUntil: number;
   refreshedAt: number;
-  end: BatchEnd | "lost" | undefined;
+  end: BatchEnd | "lost" | "frozen" | undefined;
 }
 
 export function createBatchRunner(deps: BatchRunnerDeps): BatchRunner {
   const { db, log, process, epoch } = deps;
   const owner = { process, epoch };
-  const state: RunnerState = { running: 0, isStopping: false, wake: createWake() };
+  const state = createState();
   const stopping = new AbortController();
   // Apart from `state.wake`, which each item wakes.
   const pauses = createWake();
-  const pause = (ms: number): Promise<void> =>
+  const wait = (ms: number): Promise<void> =>
     state.isStopping ? Promise.resolve() : pauses.wait(ms);
-  const control: RunControl = {
-    signal: stopping.signal,
-    wait: pause,
-    exclusively: createLimit(EXCLUSIVE_MAX),
-  };
+  const { signal } = stopping;
+  const control: RunControl = { signal, wait, exclusively: createLimit(EXCLUSIVE_MAX) };
   const kinds = [
     {
       by: "gateway",
@@ -117,7 +114,8 @@ export function createBatchRunner(deps: BatchRunnerDeps): BatchRunner {
         const runs = running[by];
         if (state.isStopping || runs.size >= max) continue;
         const counts = countByAccount(runs.values());
-        const except = [...counts].flatMap(([id, count]) => (count >= perAccount ? [id] : []));
+        const paused = by === "gateway" ? pausedAccounts(state, deps.now()) : [];
+        const except = [...fullAccounts(counts, perAccount), ...paused];
         const found = await findUnowned(db, by, { limit: max - runs.size, except });
         for (const { id, accountId } of found) {
           const count = counts.get(accountId) ?? 0;
@@ -129,7 +127,7 @@ export function createBatchRunner(deps: BatchRunnerDeps): BatchRunner {
             .catch(async (cause: unknown) => {
               log.error("a batch failed", { batch: id, cause });
               // It is tried again later, perhaps by another process.
-              await pause(FROZEN_PAUSE_MS);
+              await wait(FROZEN_PAUSE_MS);
               await db.write((tx) => releaseBatch(tx, id, owner));
             })
             .finally(() => runs.delete(id));
@@ -154,6 +152,20 @@ export function createBatchRunner(deps: BatchRunnerDeps): BatchRunner {
 interface RunningBatch {
   readonly accountId: string;
   readonly work: Promise<void>;
+}
+
+function fullAccounts(counts: ReadonlyMap<string, number>, max: number): readonly string[] {
+  return [...counts].flatMap(([id, count]) => (count >= max ? [id] : []));
+}
+
+function createState(): RunnerState {
+  return { running: 0, isStopping: false, wake: createWake(), frozenUntil: new Map() };
+}
+
+/** Accounts that were frozen a moment ago. */
+function pausedAccounts({ frozenUntil }: RunnerState, now: number): readonly string[] {
+  for (const [id, at] of frozenUntil) if (isDue(at, now, FROZEN_PAUSE_MS)) frozenUntil.delete(id);
+  return [...frozenUntil.keys()];
 }
 
 function countByAccount(runs: Iterable<RunningBatch>): Map<string, number> {
@@ -191,6 +203,8 @@ interface RunnerState {
   running: number;
   isStopping: boolean;
   readonly wake: Wake;
+  /** By account. Its batches take the place of no other account's until then. */
+  readonly frozenUntil: Map<string, number>;
 }
 
 async function runBatch(deps: BatchRunnerDeps, state: RunnerState, batch: Batch): Promise<void> {
@@ -215,7 +229,17 @@ async function runBatch(deps: BatchRunnerDeps, state: RunnerState, batch: Batch)
     else await state.wake.wait(WAIT_MS);
   }
   await Promise.all(run.running);
+  if (run.end === "frozen") return pauseFrozen(deps, state, batch);
   if (run.end !== undefined && run.end !== "lost") await finishBatch(deps, batch, run.end);
+}
+
+async function pauseFrozen(
+  { db, now, process, epoch }: BatchRunnerDeps,
+  { frozenUntil }: RunnerState,
+  { id, accountId }: Batch,
+): Promise<void> {
+  frozenUntil.set(accountId, now() + FROZEN_PAUSE_MS);
+  await db.write((tx) => releaseBatch(tx, id, { process, epoch }));
 }
 
 /** Whether the batch goes on: it may be canceled, expired, or taken over by another process. */
@@ -228,7 +252,7 @@ async function refresh(deps: BatchRunnerDeps, run: BatchRun): Promise<void> {
   if (owned === undefined) run.end = "lost";
   else if (owned.status === "canceling") run.end = "canceled";
   else if (now() >= expiresAt) run.end = "expired";
-  else if (await isFrozen(accountId)) run.pausedUntil = now() + FROZEN_PAUSE_MS;
+  else if (await isFrozen(accountId)) run.end = "frozen";
 }
 
 function canStart({ isBusy, now }: BatchRunnerDeps, state: RunnerState, run: BatchRun): boolean {

@@ -439,6 +439,17 @@ const LEDGER: readonly Mutation[] = [
     ],
   ),
   ...of(
+    "src/batches/batch-runner.ts",
+    ["batches/frozen-batches"],
+    [
+      [
+        "batches of frozen accounts keep those of others from running",
+        '  else if (await isFrozen(accountId)) run.end = "frozen";\n',
+        "  else if (await isFrozen(accountId)) run.pausedUntil = now() + FROZEN_PAUSE_MS;\n",
+      ],
+    ],
+  ),
+  ...of(
     "src/base/time.ts",
     ["responses/queued-changes"],
     [
