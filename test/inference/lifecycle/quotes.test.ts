@@ -244,9 +244,12 @@ for (const store of STORE_KINDS) {
             bodyOf("messages", "hello", { model: "sim/cheap", max_tokens: 20 }),
           ),
         ],
-        ["is not the", callWith(`${head}.${forged}.${signature}`, "chat", body)],
-        ["is not the", callWith(receipt.headers.get("x-postern-receipt") ?? "", "chat", body)],
-        ["is not the", callWith("quo_01kah5t3mq7d2c9w4e6r8t0yax", "chat", body)],
+        ["is not an `offer`", callWith(`${head}.${forged}.${signature}`, "chat", body)],
+        [
+          "is not an `offer`",
+          callWith(receipt.headers.get("x-postern-receipt") ?? "", "chat", body),
+        ],
+        ["is not an `offer`", callWith("quo_01kah5t3mq7d2c9w4e6r8t0yax", "chat", body)],
       ];
       for (const [reason, sent] of attempts) {
         const response = await sent;
