@@ -10,7 +10,7 @@ import { startServerGroup } from "../test/support/stores/server-group.ts";
 import { cpuOfOwnPostgres, startPostgres } from "./bench-postgres.ts";
 import { serveConstantReplies } from "./constant-provider.ts";
 import { generateLoad, type LoadResult, openSequentially } from "./load-generator.ts";
-import { createKey, fundedKey, type ServerProcess, startServer } from "./server-process.ts";
+import { fundedKey, type ServerProcess, startServer } from "./server-process.ts";
 
 const SECONDS = Number(process.env["BENCH_SECONDS"] ?? 3);
 const WARM_UP_SECONDS = 5;
@@ -89,7 +89,7 @@ async function startSubjects(store: Subject["store"]): Promise<readonly Subject[
   };
   const server = await startServer(["serve"], settings);
   const keys = [await fundedKey(server.url, settings)];
-  while (keys.length < ACCOUNTS) keys.push(await createKey(server.url));
+  while (keys.length < ACCOUNTS) keys.push(await fundedKey(server.url, settings));
   await postgres.analyze(databaseUrl);
   return [1, ACCOUNTS].map((accounts) => ({
     store,
