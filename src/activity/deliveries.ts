@@ -122,28 +122,56 @@ export interface LeaseRequest {
   readonly now: number;
   readonly limit: number;
   readonly lease: string;
-  /** Webhooks that this worker is calling already: it sends an endpoint one request at a time. */
-  readonly busyWebhookIds: readonly string[];
+  /** The account of each webhook that this worker is calling already: it sends an endpoint one request at a time. */
+  readonly busy: ReadonlyMap<string, string>;
 }
 
-/** Leases the oldest due delivery of each webhook. Two workers never lease the same delivery. */
+/** Each webhook with pending deliveries, by one look-up in the index: its queue can be long. */
+const PENDING_WEBHOOKS = `with recursive pending_webhook(id) as (
+  select min(webhook_id) from webhook_delivery where status = 'pending'
+  union all
+  select (select min(webhook_id) from webhook_delivery where status = 'pending' and webhook_id > pending_webhook.id)
+    from pending_webhook where pending_webhook.id is not null)`;
+const FIRST_DELIVERY = `select id from webhook_delivery
+  where status = 'pending' and webhook_id = pending_webhook.id order by due_at, id limit 1`;
+
+/**
+ * Leases the oldest due delivery of each webhook, and first those of accounts with the fewest requests in flight: slow endpoints
+ * of one account do not stop the deliveries of another. Two workers never lease the same delivery.
+ */
 export async function leaseDue(
   tx: Tx,
-  { now, limit, lease, busyWebhookIds }: LeaseRequest,
+  { now, limit, lease, busy }: LeaseRequest,
 ): Promise<readonly LeasedDelivery[]> {
+  const busyWebhooks = [...busy.keys()];
+  const inFlight = Object.entries(Object.groupBy(busy.values(), (accountId) => accountId));
   const excludeBusy =
-    busyWebhookIds.length === 0
+    busyWebhooks.length === 0
       ? ""
-      : ` and webhook_id not in (${busyWebhookIds.map(() => "?").join(", ")})`;
+      : ` and pending_webhook.id not in (${busyWebhooks.map(() => "?").join(", ")})`;
+  const countInFlight =
+    inFlight.length === 0
+      ? ""
+      : ` + case account_id${" when ? then ?".repeat(inFlight.length)} else 0 end`;
   const rows = await tx.all(
     `update webhook_delivery set due_at = ?, tries = tries + 1, lease = ?
-     where status = 'pending' and due_at <= ? and id in (
+     where status = 'pending' and due_at <= ? and id in (${PENDING_WEBHOOKS}
        select id from (
-         select id, due_at, row_number() over (partition by webhook_id order by due_at, id) as queue_position
-         from webhook_delivery where status = 'pending' and due_at <= ?${excludeBusy}
-       ) as due where queue_position = 1 order by due_at, id limit ?)
+         select delivery.id, delivery.due_at, delivery.account_id,
+           row_number() over (partition by delivery.account_id order by delivery.due_at, delivery.id) as queue_position
+         from pending_webhook join webhook_delivery as delivery on delivery.id = (${FIRST_DELIVERY})
+         where delivery.due_at <= ?${excludeBusy}
+       ) as due order by queue_position${countInFlight}, due_at, id limit ?)
      returning *`,
-    [now + LEASE_MS, lease, now, now, ...busyWebhookIds, limit],
+    [
+      now + LEASE_MS,
+      lease,
+      now,
+      now,
+      ...busyWebhooks,
+      ...inFlight.flatMap(([accountId, requests = []]) => [accountId, requests.length]),
+      limit,
+    ],
   );
   const webhooks = await byId(tx, "webhook", rows, "webhook_id");
   const events = await byId(tx, "event", rows, "event_id");

@@ -60,7 +60,9 @@ export interface DeliveryWorker {
 export function createDeliveryWorker(deps: DeliveryWorkerDeps): DeliveryWorker {
   const { db, log, now } = deps;
   const abort = new AbortController();
-  const busy = new Map<string, Promise<void>>();
+  /** The account of each webhook that is called. */
+  const busy = new Map<string, string>();
+  const inFlight = new Set<Promise<void>>();
   let leasing: Promise<void> = Promise.resolve();
   let isStopping = false;
 
@@ -68,9 +70,7 @@ export function createDeliveryWorker(deps: DeliveryWorkerDeps): DeliveryWorker {
     const limit = CONCURRENCY - busy.size;
     if (isStopping || limit <= 0 || !(await hasDue(db, now()))) return;
     const lease = newId("dlv", now());
-    const leased = await db.write((tx) =>
-      leaseDue(tx, { now: now(), limit, lease, busyWebhookIds: [...busy.keys()] }),
-    );
+    const leased = await db.write((tx) => leaseDue(tx, { now: now(), limit, lease, busy }));
     for (const delivery of leased) {
       const work = deliver(delivery, deps, abort.signal)
         .catch((error: unknown) =>
@@ -80,11 +80,13 @@ export function createDeliveryWorker(deps: DeliveryWorkerDeps): DeliveryWorker {
           }),
         )
         .then(() => {
+          inFlight.delete(work);
           busy.delete(delivery.webhookId);
           // The next delivery of this webhook may be due already.
           void tick().catch(() => {});
         });
-      busy.set(delivery.webhookId, work);
+      busy.set(delivery.webhookId, delivery.accountId);
+      inFlight.add(work);
     }
   };
   const tick: DeliveryWorker["tick"] = () => {
@@ -93,8 +95,8 @@ export function createDeliveryWorker(deps: DeliveryWorkerDeps): DeliveryWorker {
   };
   const idle = async (): Promise<void> => {
     await leasing.catch(() => {});
-    while (busy.size > 0) {
-      await Promise.all(busy.values());
+    while (inFlight.size > 0) {
+      await Promise.all(inFlight);
       await leasing.catch(() => {});
     }
   };

@@ -2,6 +2,8 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { connect, createServer } from "node:net";
 import OpenAI from "openai";
 import { emitEvent } from "../../src/activity/events.ts";
+import { openAccount } from "../ledger/fixtures.ts";
+import { actIn } from "../support/act.ts";
 import { eventually } from "../support/eventually.ts";
 import { describeEachStore, openStore, type TestStore } from "../support/stores/stores.ts";
 import { HOUR, MINUTE, truncateTables, createHarness, type Harness } from "./harness.ts";
@@ -264,6 +266,42 @@ describeEachStore((kind, open) => {
       );
       expect(seen.length).toBe(40);
       expect(new Set(seen).size).toBe(40);
+    });
+
+    test("slow endpoints of other accounts do not stop a delivery", async () => {
+      const accounts = Array.from({ length: 8 }, (_, index) => `acct_slow${index}`);
+      const responses: (() => void)[] = [];
+      receiver.respond = ({ path }) => {
+        if (path === "/quick") return new Response();
+        const { promise, resolve } = Promise.withResolvers<Response>();
+        responses.push(() => resolve(new Response()));
+        return promise;
+      };
+      await store.db.write(async (tx) => {
+        for (const accountId of accounts) {
+          await openAccount(tx, accountId, [], harness.clock.now);
+          for (let endpoint = 0; endpoint < 10; endpoint++)
+            await harness.webhooks.add(tx, actIn(accountId, harness.clock.now), {
+              url: `${receiver.url}/slow`,
+            });
+        }
+      });
+      for (let event = 0; event < 3; event++)
+        for (const accountId of accounts) await emitLowBalance(accountId);
+      const worker = harness.newWorker();
+      await worker.tick();
+      await eventually(() => responses.length === 64);
+      harness.clock.now += MINUTE / 2;
+      const { id } = await harness.createWebhook(`${receiver.url}/quick`);
+      await emitLowBalance();
+      // The places of all requests are taken: the next free one is for the account that has none.
+      responses[0]?.();
+      await eventually(async () => (await harness.log(id))[0]?.status === "delivered");
+      expect(receiver.received.filter(({ path }) => path === "/slow").length).toBe(64);
+      for (const respond of responses) respond();
+      receiver.respond = () => new Response();
+      await worker.idle();
+      expect(receiver.received.length).toBe(1 + 8 * 10 * 3);
     });
 
     test("delivers the events of an endpoint in order", async () => {

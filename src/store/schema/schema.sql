@@ -1279,9 +1279,11 @@ create table webhook_delivery (
 
 create index webhook_delivery_by_age on webhook_delivery (created_at);
 
-create index webhook_delivery_by_due on webhook_delivery (status, due_at);
+create index webhook_delivery_by_due on webhook_delivery (due_at) where status = 'pending';
 
 create index webhook_delivery_by_webhook on webhook_delivery (webhook_id, id);
+
+create index webhook_delivery_pending on webhook_delivery (webhook_id, due_at, id) where status = 'pending';
 
 -- Webhook endpoints.
 create table webhook (
