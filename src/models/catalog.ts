@@ -131,8 +131,11 @@ const SUPPLEMENTAL_MODELS = [
 ];
 /** Assumed for a model with an unknown context length: the longest of any known model. */
 const LONGEST_CONTEXT_TOKENS = 2_000_000;
+/** Each part can be read in one way only: callers send names. */
 const SNAPSHOT =
-  /(?:[-@:](?:latest|preview|\d{4}-\d{2}-\d{2}|\d{8}|\d{6}|\d{4}|\d{3}|v\d+(?::\d+)?))+$/;
+  /(?:[-@:](?:latest|preview|\d{4}-\d{2}-\d{2}|\d{8}|\d{6}|\d{4}|\d{3}|v\d+(?::\d+|(?!:\d))))+$/;
+/** A longer name is not that of a snapshot. */
+const SNAPSHOT_NAME_MAX_CHARACTERS = 256;
 const BEDROCK_PREFIX = "bedrock/";
 const DATE = /(20\d{2})-?(0[1-9]|1[0-2])-?(0[1-9]|[12]\d|3[01])(?!\d)/;
 
@@ -335,7 +338,9 @@ function resolveName(catalog: Catalog, name: string): Model | undefined {
 }
 
 function namedModel({ byName }: Catalog, key: string): Model | undefined {
-  return byName.get(key) ?? byName.get(key.replace(SNAPSHOT, ""));
+  const found = byName.get(key);
+  if (found !== undefined || key.length > SNAPSHOT_NAME_MAX_CHARACTERS) return found;
+  return byName.get(key.replace(SNAPSHOT, ""));
 }
 
 interface NameLookup {

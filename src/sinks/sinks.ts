@@ -26,7 +26,7 @@ import {
 const SINKS_MAX = 5;
 const HEADERS_MAX = 10;
 const BUCKET = /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
-const PREFIX = /^(?:[A-Za-z0-9!_.*'()=-]+\/?){0,20}$/;
+const PREFIX = /^(?:[A-Za-z0-9!_.*'()=-]+\/){0,19}(?:[A-Za-z0-9!_.*'()=-]+\/?)?$/;
 const ACCESS_KEY = /^[\w+/=-]{4,128}$/;
 /** A sink is disabled if nothing was accepted for this long. */
 const DISABLE_AFTER_MS = DAY_MS;
@@ -152,7 +152,7 @@ function s3Settings(
       "bucket",
       "`bucket` must be the name of a bucket: 3 to 63 letters, digits, - and .",
     );
-  if (!PREFIX.test(settings.prefix) || /\.\.|\/\//.test(settings.prefix))
+  if (!isObjectPrefix(settings.prefix))
     throw invalid("prefix", "`prefix` must be the beginning of an object name, such as usage/.");
   if (!ACCESS_KEY.test(settings.access_key_id))
     throw invalid("access_key_id", "`access_key_id` must have 4 to 128 letters and digits.");
@@ -160,6 +160,10 @@ function s3Settings(
   const isSameKey =
     former?.settings.type === "s3" && former.settings.access_key_id === settings.access_key_id;
   return { settings, secret, kept: isSameKey ? former.sealed : null };
+}
+
+export function isObjectPrefix(prefix: string): boolean {
+  return PREFIX.test(prefix) && !prefix.includes("..");
 }
 
 function checkedHeaders(headers: Readonly<Record<string, string>>) {

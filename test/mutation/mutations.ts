@@ -2381,6 +2381,28 @@ const PROMPT_LOG: readonly Mutation[] = [
     ],
   ),
   ...of(
+    "src/models/catalog.ts",
+    ["http/linear-texts"],
+    [
+      [
+        "the name of a model can be read in exponentially many ways",
+        "v\\d+(?::\\d+|(?!:\\d))",
+        "v\\d+(?::\\d+)?",
+      ],
+    ],
+  ),
+  ...of(
+    "src/sinks/sinks.ts",
+    ["http/linear-texts"],
+    [
+      [
+        "the prefix of a sink can be read in exponentially many ways",
+        "+\\/){0,19}",
+        "+\\/?){0,19}",
+      ],
+    ],
+  ),
+  ...of(
     "src/sinks/sinks.ts",
     ["sinks/sinks"],
     [

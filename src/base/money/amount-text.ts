@@ -12,6 +12,7 @@ export function plainAmount(input: string): string {
   const text = input
     .trim()
     .replace(/^(?:US)?\$\s*/i, "")
-    .replace(/\s*(?:USD|\$)$/i, "");
+    .replace(/(?:USD|\$)$/i, "")
+    .trimEnd();
   return THOUSANDS.test(text) ? text.replaceAll(",", "") : text.replace(DECIMAL_COMMA, "$1.$2");
 }

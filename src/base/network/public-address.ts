@@ -49,9 +49,16 @@ export function isPublicAddress(address: string): boolean {
 const PRIVATE_NAME =
   /(?:^|\.)(?:localhost|localdomain|local|internal|intranet|lan|home|corp|private|arpa|onion|svc|cluster|pod|consul)$/;
 
+/** A name that ends with a period is the same one. In linear time: callers send names. */
+export function withoutRootLabel(hostname: string): string {
+  let end = hostname.length;
+  while (end > 0 && hostname[end - 1] === ".") end--;
+  return hostname.slice(0, end);
+}
+
 /** False for a special IP address and for a name that only a private network resolves. Names are not resolved. */
 export function isPublicHostname(hostname: string): boolean {
-  const host = hostname.replace(/^\[(.*)\]$/, "$1").replace(/\.+$/, "");
+  const host = withoutRootLabel(hostname.replace(/^\[(.*)\]$/, "$1"));
   if (isIP(host) !== 0) return isPublicAddress(host);
   return host.includes(".") && !PRIVATE_NAME.test(host);
 }

@@ -104,7 +104,7 @@ const UNSUPPORTED_ENDPOINTS: readonly UnsupportedEndpoint[] = [
   },
   {
     pattern:
-      /^\/v1(?:alpha|beta1?)?\/(?:.*\/)?models\/.+:(?!(?:generateContent|streamGenerateContent|countTokens|embedContent|batchEmbedContents)$)\w+$/,
+      /^(?=.*:(?!(?:generateContent|streamGenerateContent|countTokens|embedContent|batchEmbedContents)$)\w+$)\/v1(?:alpha|beta1?)?\/(?:.*\/)?models\/[^:]/,
     reason: "it has only some of the methods of Google's models",
     alternative:
       "Use generateContent, streamGenerateContent, countTokens, embedContent or batchEmbedContents below /v1beta/models.",

@@ -2,7 +2,7 @@
 // permissions of the account: objects in cloud storage, and files at their own API.
 
 import { WIRE_TRAITS } from "@postern/wires";
-import { isPublicHostname } from "../../base/network/public-address.ts";
+import { isPublicHostname, withoutRootLabel } from "../../base/network/public-address.ts";
 import type { Credential } from "../providers/credentials.ts";
 import { PROVIDERS, type Provider, type UpstreamWire } from "../providers/providers.ts";
 
@@ -88,7 +88,6 @@ function isBlockedHost(host: string, { provider, baseUrl, wire }: Destination): 
   return host !== "" && own !== null && host === hostOf(own);
 }
 
-/** Without the root label's dot, which addresses the same host. */
 function hostOf({ hostname }: URL): string {
-  return hostname.replace(/\.+$/, "");
+  return withoutRootLabel(hostname);
 }

@@ -11,6 +11,7 @@ import {
   parseObject,
   stringIn,
 } from "../../base/json.ts";
+import { withoutRootLabel } from "../../base/network/public-address.ts";
 import { SECOND_MS } from "../../base/time.ts";
 
 export interface SearchBackendSetting {
@@ -213,9 +214,8 @@ function matchesDomain(page: URL, entry: string): boolean {
   return isHost && page.pathname.toLowerCase().startsWith(listed.pathname.toLowerCase());
 }
 
-/** A name that ends with a period is the same one. */
 function nameOf({ hostname }: URL): string {
-  return hostname.replace(/\.+$/, "");
+  return withoutRootLabel(hostname);
 }
 
 /** Cuts at a whole character. Providers refuse a body with half of a character, so the text has none. */
@@ -225,7 +225,7 @@ export function cutBytes(text: string, max: number): string {
   return bytes
     .subarray(0, max)
     .toString()
-    .replace(/\uFFFD+$/, "");
+    .replace(/\uFFFD{1,3}$/, "");
 }
 
 /** For engines that know lists of domains only as operators in the query. */
