@@ -23,15 +23,19 @@ import {
 import { removeWebhook, type Webhooks } from "./webhooks.ts";
 
 const DESCRIPTION_MAX = 200;
-const EVENTS_MAX = 20;
 
 const WebhookUrl = z.string().min(1).max(URL_LENGTH_MAX).meta({
   description: "A public https:// URL on port 443 or 8443, without user name and password.",
 });
 
-const EventTypes = z.array(SubscribedEventType).min(1).max(EVENTS_MAX).meta({
-  description: "The event types to send: see `/docs/webhooks`. `*` for all, which is the default.",
-});
+const EventTypes = z
+  .array(SubscribedEventType)
+  .min(1)
+  .max(SubscribedEventType.options.length)
+  .meta({
+    description:
+      "The event types to send: see `/docs/webhooks`. `*` for all, which is the default.",
+  });
 
 const Description = z
   .string()

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { EVENT_TYPES } from "../../src/activity/events.ts";
 import { describeEachStore, type TestStore } from "../support/stores/stores.ts";
 import { truncateTables, createHarness, type Harness } from "./harness.ts";
 import { startReceiver } from "./webhook-receiver.ts";
@@ -49,6 +50,22 @@ describeEachStore((kind, open) => {
     test("POST without `events` subscribes to all events", async () => {
       const { body } = await harness.call("alice", "POST", PATH, { url: ENDPOINT_URL });
       expect(body["events"]).toEqual(["*"]);
+    });
+
+    test("POST and PATCH take all event types by name, but each only once", async () => {
+      const events = [...EVENT_TYPES];
+      const { status, body } = await harness.call("alice", "POST", PATH, {
+        url: ENDPOINT_URL,
+        events,
+      });
+      expect([status, body["events"]]).toEqual([201, events]);
+      const path = `${PATH}/${String(body["id"])}`;
+      const changed = await harness.call("alice", "PATCH", path, { events: events.slice(1) });
+      expect([changed.status, changed.body["events"]]).toEqual([200, events.slice(1)]);
+      const repeated = await harness.call("alice", "PATCH", path, {
+        events: [...events, ...events],
+      });
+      expect(repeated.status).toBe(400);
     });
 
     test("POST with an invalid body returns 400 and names the field", async () => {
