@@ -18,7 +18,7 @@ export type RouteKey = `${Method} /${string}`;
 
 /** What happened and the first thing to do: the page of the code has the rest. */
 export function firstSentences(text: string): string {
-  return text.split(/(?<=[.:]) (?=[A-Z`])/, 2).join(" ");
+  return text.split(/(?<=\.) (?=[A-Z`])/, 2).join(" ");
 }
 
 /** Documents that a client of their specification finds by their address. Texts for models do not list them. */

@@ -48,6 +48,19 @@ describe("documents of the real service", () => {
       expect(`${url} ${match(method, new URL(url).pathname).kind}`).toBe(`${url} route`);
   });
 
+  test("state the limit of a model call's body, and not that of an upload", async () => {
+    expect(await site.text("/auth.md")).toContain(
+      "| Maximum request body | 64 KiB; model calls 32 MiB |",
+    );
+  });
+
+  test("say in whole sentences what to do after an error", async () => {
+    const page = await site.text("/auth.md");
+    const rows = page.split("\n").filter((line) => /^\| \d{3} \| `/.test(line));
+    expect(rows.length).toBeGreaterThan(20);
+    for (const row of rows) expect(row).toMatch(/[.!] \| [^|]+ \|$/);
+  });
+
   test("describe every field and parameter", () => {
     const { components, paths } = openApiDocument(site.routes, settings);
     const operations = Object.values(paths).flatMap((path) => Object.values(path));

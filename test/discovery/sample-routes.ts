@@ -5,6 +5,7 @@ import type { DiscoverySettings } from "../../src/discovery/discovery-settings.t
 import {
   keyRoute,
   keyWriteRoute,
+  modelRoute,
   publicRoute,
   publicWriteRoute,
   type Route,
@@ -121,7 +122,7 @@ const Chat = z.looseObject({
 });
 
 function modelCall(path: string, id: string, dialect: "openai" | "messages"): Route {
-  return keyRoute({
+  return modelRoute({
     method: "POST",
     path,
     id,

@@ -52,6 +52,11 @@ const PAGES = [
 
 const HTML = { accept: "text/html" };
 
+interface PostOperation {
+  readonly tags: readonly string[];
+  readonly parameters?: readonly { readonly name: string; readonly in: string }[];
+}
+
 describe("discovery documents", () => {
   test.each([...DOCUMENTS])(
     "%s is served at %s as %s without authentication",
@@ -85,6 +90,23 @@ describe("discovery documents", () => {
     expect((await call(gateway, "GET /openapi.json")).body).toEqual(parse(text) as Json);
     // Parsers of YAML 1.1 read these words as booleans.
     expect(text).not.toMatch(/[:-] (?:on|off|yes|no|y|n)$/im);
+  });
+
+  test("/protocol lists every endpoint of model calls and every header of their options", async () => {
+    const { body: protocol } = await call(gateway, "GET /protocol");
+    const { body: document } = await call(gateway, "GET /openapi.json");
+    const apis = valueAt(protocol, "apis") as readonly { method: string; path: string }[];
+    const listed = new Set(apis.map(({ method, path }) => `${method} ${path}`));
+    const paths = valueAt(document, "paths") as Readonly<Record<string, { post?: PostOperation }>>;
+    const missing = Object.entries(paths)
+      .filter(([path, { post }]) => post?.tags[0] === "Models" && !listed.has(`POST ${path}`))
+      .map(([path]) => path);
+    expect(missing).toEqual(["/v1/quote", "/v1/responses/{id}/cancel"]);
+    const options = (paths["/v1/chat/completions"]?.post?.parameters ?? [])
+      .filter((parameter) => parameter.in === "header" && parameter.name.startsWith("x-postern-"))
+      .map(({ name }) => name);
+    expect(options.length).toBeGreaterThan(8);
+    expect(valueAt(protocol, "consumed.headers")).toEqual(expect.arrayContaining(options));
   });
 
   test("/ is HTML, JSON or text by the accept header", async () => {

@@ -66,10 +66,8 @@ export function retrySection(context: DocContext): Section {
 
 export function limitsSection(context: DocContext): Section {
   const { settings } = context;
-  const large = context.routes.filter(
-    (route) => (route.bodyLimitBytes ?? 0) > BODY_LIMIT_DEFAULT_BYTES,
-  );
-  const largest = Math.max(0, ...large.map((route) => route.bodyLimitBytes ?? 0));
+  const modelCalls = context.routes.filter(({ kind }) => kind === "model");
+  const largest = Math.max(0, ...modelCalls.map((route) => route.bodyLimitBytes ?? 0));
   const rows: (readonly [string, string])[] = [
     ["Starting credits", creditsText(settings.startingCredits)],
     ["Usage price", "the provider's list price, no markup"],

@@ -7,12 +7,14 @@ import { LABELS_HEADER } from "../../usage/labels.ts";
 import { SESSION_HEADERS } from "../../usage/session-labels.ts";
 import { sharedAccountRefusals } from "../lifecycle/shared-credentials.ts";
 import {
+  CACHE_HEADER,
   HOLD_HEADER,
   LOSSY_HEADER,
   MAX_COST_HEADER,
   ON_MAX_COST_HEADER,
   QUOTE_HEADER,
   RECEIPT_HEADER,
+  SESSION_LIMIT_HEADER,
 } from "../request/call-options.ts";
 import {
   ANTHROPIC_PREFIX,
@@ -21,6 +23,7 @@ import {
 } from "../request/forwarded-headers.ts";
 
 const CACHE_SECONDS = 300;
+const STRICT_HEADER = "x-postern-strict";
 
 const Refusal = z.object({
   field: z.string().optional().meta({ description: "A top-level field, or a path." }),
@@ -68,9 +71,15 @@ const APIS = [
   { method: "POST", path: "/v1/responses/compact", format: "openai-responses" },
   { method: "POST", path: "/v1/embeddings", format: "openai-embeddings" },
   { method: "POST", path: "/v1/images/generations", format: "openai-images" },
+  { method: "POST", path: "/v1/images/edits", format: "openai-images" },
+  { method: "POST", path: "/v1/audio/speech", format: "openai-audio" },
+  { method: "POST", path: "/v1/audio/transcriptions", format: "openai-audio" },
+  { method: "POST", path: "/v1/audio/translations", format: "openai-audio" },
   { method: "POST", path: "/v1/rerank", format: "cohere-rerank" },
   { method: "POST", path: "/v2/rerank", format: "cohere-rerank" },
   { method: "POST", path: "/v1/moderations", format: "openai-moderations" },
+  { method: "POST", path: "/v1/decisions", format: "openai-decisions" },
+  { method: "POST", path: "/v1/completions", format: "openai-completions" },
   {
     method: "POST",
     path: "/v1beta/models/{model}:generateContent",
@@ -146,9 +155,12 @@ function protocolDocument(): z.infer<typeof Protocol> {
         LOSSY_HEADER,
         RECEIPT_HEADER,
         QUOTE_HEADER,
+        CACHE_HEADER,
+        SESSION_LIMIT_HEADER,
+        STRICT_HEADER,
       ],
     },
-    dropped: { reported_in: ["x-postern-dropped", "usage.dropped"], strict: "x-postern-strict" },
+    dropped: { reported_in: ["x-postern-dropped", "usage.dropped"], strict: STRICT_HEADER },
     refused_on_shared_accounts: [...sharedAccountRefusals()],
   };
 }
