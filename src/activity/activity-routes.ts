@@ -54,7 +54,7 @@ function listAuditRoute(db: Db): Route {
     tag: "Audit",
     summary: "List audit entries",
     description:
-      "Newest first. The audit log has an entry for every change of keys, provider keys, webhooks, members, invoices, budgets and auto top-up, made by keys, people, operators or the gateway. Entries are never changed or deleted.",
+      "Newest first. The audit log has an entry for every change in the account, made by keys, people, operators or the gateway. Entries are never changed or deleted; what is erased of a closed account is their details.",
     dialect: "openai",
     query: z.strictObject({
       ...PageQuery,

@@ -117,7 +117,7 @@ function createRoute({ batches }: BatchRouteDeps): Route {
     scope: "models:write",
     summary: "Create a batch",
     description:
-      "Runs up to 10,000 requests of one endpoint at low priority. The cost of all of them is held at once, and the hold shrinks as they end. A request that its key may not make, or whose model does not exist, ends with that error and costs nothing; a request that is not well formed fails the whole batch. The event `batch.ended` says when it has ended.",
+      "Runs up to 10,000 requests of one endpoint: a provider at its batch price, or the gateway at low priority, as `processing` says. The most that all of them can cost is held at once, and the hold shrinks as they end. A request that its key may not make, or whose model does not exist, ends with that error and costs nothing; a request that is not well formed fails the whole batch. The event `batch.ended` says when it has ended.",
     bodyLimitBytes: BODY_LIMIT_BYTES,
     body: NewBatch,
     requestExample: {

@@ -74,7 +74,7 @@ function createRoute({ batches, baseUrl }: BatchRouteDeps): Route {
     scope: "models:write",
     summary: "Create a batch of messages",
     description:
-      "Anthropic's Message Batches API: runs up to 10,000 requests of POST /v1/messages at low priority, with any model. Holds and charges are those of POST /v1/batches.",
+      "Anthropic's Message Batches API: runs up to 10,000 requests of POST /v1/messages, with any model. Who runs them and what they cost is as for POST /v1/batches.",
     bodyLimitBytes: BODY_LIMIT_BYTES,
     body: NewMessageBatch,
     requestExample: {

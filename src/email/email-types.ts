@@ -12,7 +12,7 @@ export const EMAIL_CATEGORIES = {
   receipts: "A purchase of credits is paid",
   top_ups: "An automatic purchase fails or stops",
   keys: "A key expires soon",
-  webhooks: "A webhook is disabled because its endpoint keeps failing",
+  webhooks: "A webhook or a sink is disabled because its destination keeps failing",
   members: "A person joins a workspace, or asks for an allowance",
 } as const;
 export type EmailCategory = keyof typeof EMAIL_CATEGORIES;

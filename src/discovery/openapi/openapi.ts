@@ -132,7 +132,7 @@ const TAG_DESCRIPTIONS: Readonly<Record<string, string>> = {
   claims: "Let a human claim the account. Its keys keep working.",
   members: "The members of a workspace and their roles.",
   audit: "The changes of the account: time, actor, action and target.",
-  batches: "Run many requests at low priority.",
+  batches: "Run many requests without a client that waits.",
   files: "The input and the output of batches.",
   presets: "Stored settings of calls, which a request names as its model.",
   guardrails:

@@ -306,7 +306,7 @@ export const RELAYED_ROUTES: readonly CallEntry[] = [
     id: "createTranscription",
     summary: "Transcribe audio",
     description:
-      "OpenAI's Transcriptions API. The body is a form with a file of at most 25 MiB. Models are priced by the second or by token.",
+      "OpenAI's Transcriptions API. The body is a form with a file, of at most 32 MiB together. Models are priced by the second or by token.",
     body: TranscriptionRequest,
     alternatives: [
       { contentType: "text/plain", example: "A recording of 2 seconds.\n" },
