@@ -47,12 +47,15 @@ export async function applyKeyChoices(
   };
   const narrow = async ({ keyId, limit, isModelsOnly }: NarrowChoice): Promise<void> => {
     if (!live.has(keyId)) return;
+    const { revokedAt, scopes: before } = await getKey(tx, accountId, keyId, now);
+    // A choice about the key that it was derived from has revoked it.
+    if (revokedAt !== null) return;
     const limits = limit === undefined ? {} : { limit: limit.usd, limitWindow: limit.window };
     if (!isModelsOnly) {
       await changeKey(tx, act, keyId, limits);
       return;
     }
-    const granted = grantedScopes((await getKey(tx, accountId, keyId, now)).scopes, false);
+    const granted = grantedScopes(before, false);
     const scopes = MODEL_CALL_SCOPES.filter((scope) => granted.has(scope));
     if (scopes.length === 0) return await revoke(keyId);
     await changeKey(tx, act, keyId, { ...limits, scopes });

@@ -85,13 +85,16 @@ async function createChain(
   keys: Keys,
   { master, read: { reference, blocks }, texts, now }: Chain,
 ): Promise<boolean> {
-  const root = await tx.get("select id, account_id from api_key where chain_reference = ?", [
-    reference,
-  ]);
-  if (root === undefined) return false;
-  const accountId = text(root, "account_id");
+  const findRoot = () =>
+    tx.get("select id, account_id from api_key where chain_reference = ?", [reference]);
+  const found = await findRoot();
+  if (found === undefined) return false;
+  const accountId = text(found, "account_id");
   // Two first uses at once must not both create it.
   await tx.lockMany("account", "id", [accountId]);
+  // A rotation that this has waited for has ended the chain.
+  const root = await findRoot();
+  if (root === undefined) return false;
   let parentId = text(root, "id");
   const ancestors: string[] = [];
   for (const [index, raw] of texts.entries()) {

@@ -43,6 +43,7 @@ import type { LiveKey } from "./live-keys.ts";
 import { isRawKey, newRawKey } from "./raw-key.ts";
 
 const KEYS_PER_ACCOUNT_MAX = 1_000;
+const KEY_ID_CHARACTERS = 30;
 /** The keys below one that was derived from the raw key. */
 const KEYS_BELOW_DERIVED_MAX = 100;
 
@@ -336,14 +337,17 @@ export async function listAppKeys(
   );
 }
 
-/** All keys that a person or a key created, revoked ones included. */
+/** All keys that a person or a key created, and those that were derived from them; revoked ones included. */
 export async function listKeysBy(
   reader: Reader,
   accountId: string,
   createdBy: string,
   now: number,
 ): Promise<readonly Key[]> {
-  return readKeys(reader, { accountId, now }, "created_by = ?", [createdBy]);
+  // The list of ancestors begins with the key that was created by a request.
+  const isDerivedFromOwn = `substr(ancestors, 1, ${KEY_ID_CHARACTERS}) in (select id from api_key where account_id = ? and created_by = ?)`;
+  const condition = `(created_by = ? or ${isDerivedFromOwn})`;
+  return readKeys(reader, { accountId, now }, condition, [createdBy, accountId, createdBy]);
 }
 
 /** Changes only the given settings; null removes one. */
@@ -406,8 +410,9 @@ function assertNotRevoked({ revokedAt }: Key): void {
     });
 }
 
-function restrictionsOf({ scopes, policy, expiresAt }: Key): string {
-  return JSON.stringify([scopes, policyText(policy), expiresAt]);
+/** The amount of a limit is not among them: what keys below a limited one may spend is set aside from it. */
+function restrictionsOf({ scopes, policy, expiresAt, limit }: Key): string {
+  return JSON.stringify([scopes, policyText(policy), expiresAt, limit === null]);
 }
 
 /** Reads the key and locks it until the transaction ends; recalls its leases, after the lock of the wallet. */

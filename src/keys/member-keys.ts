@@ -147,8 +147,10 @@ export async function replaceKeyForMember(
   settings: KeySettings,
 ): Promise<CreatedKey> {
   await authorize(tx, act, "keys.create");
-  for (const { id, name, revokedAt } of await listKeysBy(tx, act.accountId, act.actor.id, act.now))
-    if (name === settings.name && revokedAt === null) await revokeKey(tx, act, id);
+  const own = await listKeysBy(tx, act.accountId, act.actor.id, act.now);
+  for (const { id, name, revokedAt, derivedFrom } of own)
+    if (name === settings.name && revokedAt === null && derivedFrom === null)
+      await revokeKey(tx, act, id);
   return await createKeyForMember(tx, act, keys, settings);
 }
 

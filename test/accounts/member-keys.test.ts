@@ -1,6 +1,7 @@
 // What a developer may do to keys: create them within an allowance, change their own, raise nothing.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
+import { deriveKey } from "../../examples/derived-keys/derive-key.ts";
 import { changeMember, claimWorkspace, removeMember } from "../../src/accounts/members.ts";
 import type { Tx } from "../../src/store/db.ts";
 import { createUser, makeDeveloper, type TestUser, visitPage } from "../billing/console-user.ts";
@@ -147,6 +148,24 @@ describe.each(STORE_KINDS)("keys of a developer on %s", (store) => {
     const [, large] = (await keysOf()).filter((key) => key["created_by"] === developer.personId);
     expect((await submit({ do: "revoke", key: String(large?.["id"]) })).status).toBe(303);
     expect((await submit({ do: "mint", limit_usd: "0.75" })).status).toBe(200);
+  });
+
+  test("what is derived from a developer's keys counts against the allowance, also once it is revoked", async () => {
+    await claim();
+    await makeDeveloper(gateway, account.id, developer);
+    await setAllowance(USD);
+    const key = rawIn((await submit({ do: "mint", limit_usd: "1" })).text);
+    expect((await submit({ do: "mint", limit_usd: "0.1" })).status).toBe(403);
+    const derived = deriveKey(deriveKey(key, { usd: "1" }), { usd: "0.9" });
+    expect((await chat(gateway, derived)).status).toBe(200);
+    // Its limit was set aside from that of the key above it, which has none left.
+    expect((await submit({ do: "mint", limit_usd: "0.1" })).status).toBe(403);
+    const page = await visitPage(gateway, `/console/${account.id}/keys?ask=create`, developer);
+    expect(page.text).toContain("Your allowance of $1.00 is used up by your keys.");
+    const own = (await keysOf()).find((one) => one["created_by"] === developer.personId);
+    expect((await submit({ do: "revoke", key: String(own?.["id"]) })).status).toBe(303);
+    expect((await submit({ do: "mint", limit_usd: "1" })).status).toBe(403);
+    expect((await submit({ do: "mint", limit_usd: "0.9" })).status).toBe(200);
   });
 
   test("the owner changes roles and allowances, and no other role can", async () => {

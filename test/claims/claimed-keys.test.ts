@@ -95,6 +95,23 @@ describeEachStore((kind, open) => {
       ]);
     });
 
+    test("limits a key whose parent is revoked: it ends with its parent", async () => {
+      const { data } = await readJson<{ data: { id: string }[] }>(agent.get("/v1/keys"));
+      const first = data[0]?.id ?? "";
+      const { key } = await harness.db.write((tx) =>
+        harness.keys.create(tx, actIn(agent.accountId, harness.clock.now), {
+          name: "derived",
+          derived: { raw: "pst-dk-derived", ancestors: first },
+        }),
+      );
+      page = await browser.visit("/claim");
+      const choices = { [`key.${first}`]: "revoke", [`key.${key.id}`]: "keep" };
+      const done = await browser.post("/claim", fields({ ...choices, [`usd.${key.id}`]: "1" }));
+      expect(titleOf(done)).toBe("The account is yours");
+      const sql = "select id from api_key where account_id = ? and revoked_at is null";
+      expect(await store.db.all(sql, [agent.accountId])).toEqual([]);
+    });
+
     test("says what a key with a policy may do", async () => {
       await harness.db.write((tx) =>
         harness.keys.create(tx, actIn(agent.accountId, harness.clock.now), {

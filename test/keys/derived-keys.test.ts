@@ -14,6 +14,7 @@ import {
   type TestAccount,
 } from "../support/gateway.ts";
 import { runExample } from "../support/run-example.ts";
+import { queueAtLock } from "../support/stores/lock-queue.ts";
 
 const HOUR_SECONDS = 3_600;
 
@@ -154,6 +155,37 @@ describe.each(["sqlite", "postgres"] as const)("a derived key on %s", (store) =>
     expect((await read(later)).status).toBe(200);
     clock += 61_000;
     expect((await read(later)).status).toBe(401);
+  });
+
+  test("ends if the key above it gets a limit, which it does not have", async () => {
+    const { key, id } = await limited({ allowed_models: ["sim/*"] });
+    const [unlimited, capped] = [deriveKey(key, {}), deriveKey(key, { usd: "0.1" })];
+    for (const used of [unlimited, capped]) expect((await chat(used)).status).toBe(200);
+    const limit = { key: account.key, body: { limit_usd: 0.001 } };
+    expect((await call(gateway, `PATCH /v1/keys/${id}`, limit)).status).toBe(200);
+    clock += 6_000;
+    for (const dead of [unlimited, capped]) expect((await chat(dead)).status).toBe(401);
+    const later = deriveKey(key, { usd: "0.001" });
+    expect((await read(later)).status).toBe(200);
+    limit.body.limit_usd = 0;
+    expect((await call(gateway, `PATCH /v1/keys/${id}`, limit)).status).toBe(200);
+    expect((await read(later)).status).toBe(200);
+  });
+
+  test("is not made of a secret that a rotation replaces while it waits", async () => {
+    const { key, id } = await limited({ limit_usd: 1 });
+    const derived = deriveKey(key, { usd: "0.1" });
+    const row = { table: "account", key: "id", id: account.id };
+    const [rotated, used] = await queueAtLock(gateway, row, [
+      () =>
+        call(gateway, `POST /v1/keys/${id}/rotate`, {
+          key: account.key,
+          body: { overlap_seconds: 0 },
+        }),
+      () => read(derived),
+    ]);
+    expect([rotated.status, used.status]).toEqual([200, 401]);
+    expect((await read(derived)).status).toBe(401);
   });
 
   test("has no effect before its first use, and none after its expiry", async () => {

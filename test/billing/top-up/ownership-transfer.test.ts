@@ -6,22 +6,15 @@ import { findMethod } from "../../../src/billing/top-up/payment-method-rows.ts";
 import { findAutoTopUp } from "../../../src/billing/top-up/top-up-rows.ts";
 import { getBudgets } from "../../../src/ledger/wallet-budgets.ts";
 import { personActIn } from "../../support/act.ts";
-import { eventually } from "../../support/eventually.ts";
 import {
   type TestAccount,
   type Gateway,
   registerAccount,
   startGateway,
 } from "../../support/gateway.ts";
+import { queueAtLock, untilWaiting } from "../../support/stores/lock-queue.ts";
 import { STORE_KINDS } from "../../support/stores/stores.ts";
-import {
-  type TestUser,
-  createUser,
-  makeDeveloper,
-  makeOwner,
-  type PageResponse,
-  visitPage,
-} from "../console-user.ts";
+import { type TestUser, createUser, makeDeveloper, makeOwner, visitPage } from "../console-user.ts";
 
 const RULES = { do: "allow", threshold_usd: "1", amount_usd: "10", monthly_ceiling_usd: "100" };
 
@@ -48,52 +41,15 @@ for (const store of STORE_KINDS)
       await makeDeveloper(gateway, account.id, newOwner);
     }
 
-    /** Waits until `count` transactions wait for a lock. SQLite shows none: there, pages load after the form was sent. */
-    async function untilWaiting(count: number): Promise<void> {
-      if (store === "sqlite") {
-        for (let page = 0; page < 3; page++) await visitPage(gateway, `${console}/members`, owner);
-        return;
-      }
-      // Citus waits on the worker.
-      const view =
-        gateway.server.db.isDistributed === true ? "citus_stat_activity" : "pg_stat_activity";
-      const sql = `select cast(count(*) as text) as waiting from ${view} where wait_event_type = 'Lock' and datname = current_database()`;
-      await eventually(async () => {
-        const row = await gateway.server.db.get(sql);
-        return Number(row?.["waiting"]) >= count;
-      });
-    }
-
-    /** Locks the wallet until both requests wait for it, so that they run in this order. */
-    async function queueAtWalletLock(
-      first: () => Promise<PageResponse>,
-      second: () => Promise<PageResponse>,
-    ) {
-      const locked = Promise.withResolvers<void>();
-      const release = Promise.withResolvers<void>();
-      const lock = gateway.server.db.write(async (tx) => {
-        await tx.lockMany("wallet", "account_id", [account.id]);
-        locked.resolve();
-        await release.promise;
-      });
-      await locked.promise;
-      const firstResponse = first();
-      await untilWaiting(1);
-      const secondResponse = second();
-      await untilWaiting(2);
-      release.resolve();
-      await lock;
-      return [await firstResponse, await secondResponse] as const;
-    }
-
     test("the former owner cannot enable auto top-up", async () => {
       await openWorkspace();
       await visitPage(gateway, `${console}/billing/card`, owner, { card: "works" });
       const form = { do: "hand_over", person: newOwner.personId };
-      const [transferred, enabled] = await queueAtWalletLock(
+      const wallet = { table: "wallet", key: "account_id", id: account.id };
+      const [transferred, enabled] = await queueAtLock(gateway, wallet, [
         () => visitPage(gateway, `${console}/members`, owner, form),
         () => visitPage(gateway, `${console}/billing`, owner, RULES),
-      );
+      ]);
       expect([transferred.status, enabled.status]).toEqual([303, 403]);
       expect(await findMethod(gateway.server.db, account.id)).toBeUndefined();
       expect((await findAutoTopUp(gateway.server.db, account.id))?.status ?? "off").toBe("off");
@@ -126,7 +82,7 @@ for (const store of STORE_KINDS)
         });
         await started.promise;
         const response = visitPage(gateway, console + path, owner, form);
-        await Promise.race([untilWaiting(1), response]);
+        await Promise.race([untilWaiting(gateway, 1), response]);
         finish.resolve();
         await transfer;
         expect((await response).status).toBe(403);
@@ -157,7 +113,7 @@ for (const store of STORE_KINDS)
         do: "mint",
         name: "mine",
       });
-      await Promise.race([untilWaiting(1), response]);
+      await Promise.race([untilWaiting(gateway, 1), response]);
       finish.resolve();
       await removal;
       expect((await response).status).toBe(404);
