@@ -1716,6 +1716,17 @@ const BILLING: readonly Mutation[] = [
     ],
   ),
   ...of(
+    "src/billing/x402/upto-payments.ts",
+    ["billing/x402/upto-faults"],
+    [
+      [
+        "one transfer pays for several calls",
+        "(await countPaymentsBy(tx, payment, transaction)) < entries",
+        "entries > 0",
+      ],
+    ],
+  ),
+  ...of(
     "src/billing/x402/x402-messages.ts",
     ["billing/x402/x402-payments"],
     [
@@ -1963,9 +1974,25 @@ const CREDENTIALS: readonly Mutation[] = [
     [
       ["a derived key has more than its parent", "isNarrowing: true", "isNarrowing: false"],
       [
+        "a derived key is made of a secret that a rotation has replaced",
+        "const root = await findRoot();",
+        "const root = found;",
+      ],
+      [
         "a derived key creates keys",
         "block.scopes ?? MODEL_CALL_SCOPES.filter((scope) => granted.has(scope))",
         "block.scopes ?? null",
+      ],
+    ],
+  ),
+  ...of(
+    "src/keys/keys.ts",
+    ["accounts/member-keys"],
+    [
+      [
+        "a developer derives keys beyond the allowance",
+        "substr(ancestors, 1, ${KEY_ID_CHARACTERS}) in",
+        "id in",
       ],
     ],
   ),
@@ -1982,6 +2009,11 @@ const CREDENTIALS: readonly Mutation[] = [
         "derived keys keep what their parent lost",
         "if (restrictionsOf(before) !== restrictionsOf(after)) await revokeDerivedKeys(tx, act, id);",
         "",
+      ],
+      [
+        "derived keys stay without a limit when their parent gets one",
+        "expiresAt, limit === null]",
+        "expiresAt]",
       ],
       [
         "a derived key is rotated, and made again by its text",

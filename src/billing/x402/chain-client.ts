@@ -45,7 +45,12 @@ export interface ChainClient {
 }
 
 export type ChainLookup =
-  | { readonly kind: "paid"; readonly transaction: string }
+  | {
+      readonly kind: "paid";
+      readonly transaction: string;
+      /** The entries of the transaction that are equal to the one found: each is of one payment. */
+      readonly entries: number;
+    }
   /** Not found in the blocks up to `at`, by the chain's clock. */
   | { readonly kind: "absent"; readonly at: number };
 
@@ -95,8 +100,11 @@ async function findLog(
     const filter = { address, topics, fromBlock: toHex(first), toBlock: toHex(last) };
     const entries = z.array(LogEntry).parse(await callRpc(rpcUrl, "eth_getLogs", [filter]));
     for (const entry of entries)
-      if (await proves(entry))
-        return { kind: "paid", transaction: entry.transactionHash.toLowerCase() };
+      if (await proves(entry)) {
+        const { transactionHash: hash, data } = entry;
+        const equal = entries.filter((one) => one.transactionHash === hash && one.data === data);
+        return { kind: "paid", transaction: hash.toLowerCase(), entries: equal.length };
+      }
     const { at } = await fetchBlock(rpcUrl, toHex(first));
     if (first === 0n || at < since - CLOCK_SKEW_MS) return { kind: "absent", at: latest.at };
     last = first;

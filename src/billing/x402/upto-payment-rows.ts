@@ -12,6 +12,7 @@ import {
   textOrNull,
   type Tx,
 } from "../../store/db.ts";
+import { nanoOfCents } from "../invoices/cents.ts";
 import { ceilingExpiryOf, ceilingIdOf, type SignedCeiling } from "./upto-messages.ts";
 
 /**
@@ -146,6 +147,23 @@ export async function updateMeteredPayment(
     [state, charge, amount, reason, transaction, dueAt, id],
   );
   return changed;
+}
+
+const NANO_PER_CENT = nanoOfCents(1);
+
+/** How many other payments of the wallet are transfers of the same amount in this transaction, of both schemes. */
+export async function countPaymentsBy(
+  reader: Reader,
+  { id, payer, amount }: MeteredPayment,
+  transaction: string,
+): Promise<number> {
+  const cents = amount % NANO_PER_CENT === 0n ? amount / NANO_PER_CENT : -1n;
+  const row = await reader.get(
+    `select (select count(*) from metered_payment where tx_hash = ? and payer = ? and amount_nano = ? and id <> ?)
+       + (select count(*) from agent_payment where tx_hash = ? and payer = ? and total_cents = ?) as payments`,
+    [transaction, payer, amount, id, transaction, payer, cents],
+  );
+  return row === undefined ? 0 : integer(row, "payments");
 }
 
 export interface Exposure {

@@ -16,7 +16,7 @@ import {
   postReturn,
 } from "../../ledger/payments/payments.ts";
 import type { Db, Reader, Tx } from "../../store/db.ts";
-import type { ChainClient } from "./chain-client.ts";
+import type { ChainClient, ChainLookup } from "./chain-client.ts";
 import type { FacilitatorClient } from "./facilitator-client.ts";
 import {
   ceilingIdOf,
@@ -26,6 +26,7 @@ import {
   unitsForCharge,
 } from "./upto-messages.ts";
 import {
+  countPaymentsBy,
   findMeteredPayment,
   insertMeteredPayment,
   leaseMeteredPayment,
@@ -249,8 +250,10 @@ async function resume(upto: UptoDeps, payment: MeteredPayment): Promise<void> {
     return;
   }
   const found = await chain.findSettlement(signed, unitsOf(upto, payment), createdAt);
-  if (found.kind === "paid") await recordPaid(upto, payment, found.transaction);
-  else if (found.at > expiresAt) {
+  if (found.kind === "paid" && (await recordProved(upto, payment, found)).state === "paid") return;
+  // A transfer that paid for another call proves nothing.
+  const absentAt = found.kind === "absent" ? found.at : now() - EXPIRY_GRACE_MS;
+  if (absentAt > expiresAt) {
     const reason = payment.reason ?? "the signature has expired";
     await recordLost(upto, payment, { reason, dueAt: null });
   } else if (state === "due" && now() < expiresAt) await settleAmount(upto, payment, false);
@@ -266,19 +269,39 @@ async function isHeld(reader: Reader, { accountId, requestId }: PaidCall): Promi
   return row !== undefined;
 }
 
-/** Also of a payment that was recorded as lost by mistake. */
 async function recordPaid(
   upto: UptoDeps,
   { id }: MeteredPayment,
   transaction: string,
 ): Promise<MeteredPayment> {
-  return await changeSettled(upto, id, async (tx, payment, at) => {
-    const { charge: excess, amount } = payment;
-    const amounts = { excess, fee: amount - excess };
-    if (payment.state === "lost")
-      await postPayment(tx, movement(payment, { kind: "recovery", at, amounts }));
-    return { state: "paid", transaction, reason: null, dueAt: null };
-  });
+  return await changeSettled(upto, id, (tx, payment, at) => setPaid(tx, payment, transaction, at));
+}
+
+/** A wallet can name several calls in the data of one transaction: each of its transfers pays for one call. */
+async function recordProved(
+  upto: UptoDeps,
+  { id }: MeteredPayment,
+  { transaction, entries }: Extract<ChainLookup, { kind: "paid" }>,
+): Promise<MeteredPayment> {
+  return await changeSettled(upto, id, async (tx, payment, at) =>
+    (await countPaymentsBy(tx, payment, transaction)) < entries
+      ? await setPaid(tx, payment, transaction, at)
+      : {},
+  );
+}
+
+/** Also of a payment that was recorded as lost by mistake. */
+async function setPaid(
+  tx: Tx,
+  payment: MeteredPayment,
+  transaction: string,
+  at: number,
+): Promise<SettledChange> {
+  const { charge: excess, amount } = payment;
+  const amounts = { excess, fee: amount - excess };
+  if (payment.state === "lost")
+    await postPayment(tx, movement(payment, { kind: "recovery", at, amounts }));
+  return { state: "paid", transaction, reason: null, dueAt: null };
 }
 
 async function recordLost(

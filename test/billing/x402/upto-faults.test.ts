@@ -21,6 +21,7 @@ import {
   approvedWallet,
   type CeilingOverrides,
   type Requirements,
+  settledWords,
   signCeiling,
   uptoEnv,
 } from "./upto.ts";
@@ -365,6 +366,36 @@ describe.each(STORE_KINDS)("upto with faults on %s", (store) => {
       });
       expect((await paymentsOf()).map(({ state }) => state)).toEqual(["paid", "lost"]);
       expect(spent()).toBe(spentOnce);
+    });
+
+    test("does not prove several unpaid calls by one transfer, whose data names all of them", async () => {
+      const streams = { stream: true };
+      const headers = [await sign({}, streams), await sign({}, streams)];
+      const bothEnded = Promise.withResolvers<void>();
+      facilitator.onStep = async (step) => {
+        if (step !== "settle") return;
+        if (facilitator.calls.filter((one) => one === "settle").length === headers.length) {
+          facilitator.chain.approve(wallet.address, 0n);
+          bothEnded.resolve();
+        }
+        await bothEnded.promise;
+      };
+      const replies = await Promise.all(headers.map((header) => call(header, streams)));
+      const [units, ...others] = replies.map((reply) => settlementIn(reply).amount);
+      expect(others).toEqual([units]);
+      const named = headers.map((header) => settledWords(header, BigInt(units ?? 0))).join("");
+      facilitator.chain.send(wallet.address, BigInt(units ?? 0), `0xa9059cbb${named}`);
+      clock.aheadMs += AFTER_EXPIRY_MS;
+      facilitator.chain.advance(AFTER_EXPIRY_MS / 1_000);
+      // A job of the gateway may have the payments at first.
+      await eventually(async () => {
+        await settleAll();
+        return (await paymentsOf()).every(({ due_at: dueAt }) => dueAt === null);
+      });
+      const states = (await paymentsOf()).map(({ state }) => String(state));
+      expect(states.toSorted()).toEqual(["lost", "paid"]);
+      facilitator.chain.approve(wallet.address);
+      expect((await call(await sign())).status).toBe(402);
     });
 
     test("has read its stream, which ends with the refusal, and gets no further call", async () => {

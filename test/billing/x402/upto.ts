@@ -127,3 +127,21 @@ export async function signCeiling(
     },
   });
 }
+
+/** The arguments of the proxy's `settle` by which a settlement of this signature is known, as hex digits. */
+export function settledWords(header: string, units: bigint): string {
+  const { payload } = JSON.parse(Buffer.from(header, "base64").toString()) as {
+    readonly payload: {
+      readonly permit2Authorization: {
+        readonly from: string;
+        readonly permitted: { readonly token: string; readonly amount: string };
+        readonly nonce: string;
+        readonly deadline: string;
+      };
+    };
+  };
+  const { from, permitted, nonce, deadline } = payload.permit2Authorization;
+  return [permitted.token, permitted.amount, nonce, deadline, units, from]
+    .map((word) => BigInt(word).toString(16).padStart(64, "0"))
+    .join("");
+}

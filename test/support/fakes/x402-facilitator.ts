@@ -133,7 +133,9 @@ interface LogEntry {
 }
 
 interface MinedTransaction {
-  /** The call's data; only of the proxy. */
+  /** The contract that is called. */
+  readonly to: string;
+  /** The call's data; not of `transferWithAuthorization`. */
   readonly input: string;
   readonly status: "success" | "reverted";
   readonly logs: readonly LogEntry[];
@@ -148,6 +150,8 @@ interface TestChain {
   readonly cancelPermit: (address: Hex, nonce: bigint) => void;
   /** Moves tokens to another wallet. */
   readonly drain: (address: string) => void;
+  /** Mines a transfer to the gateway that the owner sends itself, with any data. */
+  readonly send: (from: Hex, units: bigint, data: string) => Hex;
   /** In cents. */
   readonly balanceOf: (address: string) => bigint;
   readonly fund: (address: string, cents: bigint) => void;
@@ -200,13 +204,13 @@ export interface TestFacilitator {
 }
 
 export function startFacilitator(): TestFacilitator {
-  const token = createTestToken();
+  const payTo = newWallet().address;
+  const token = createTestToken(payTo);
   const faults: FacilitatorFaults = { verify: "ok", settle: "ok", node: "ok" };
   const signer = createSigner(token, faults);
   const facilitator = new x402Facilitator()
     .register(NETWORK, new ExactEvmScheme(signer))
     .register(NETWORK, new UptoEvmScheme(signer));
-  const payTo = newWallet().address;
   const calls: string[] = [];
   const authorizationHeaders = new Set<string | null>();
   const server = Bun.serve({
@@ -311,7 +315,7 @@ interface TestToken {
   readonly block: (name: string) => { readonly number: Hex; readonly timestamp: Hex };
 }
 
-function createTestToken(): TestToken {
+function createTestToken(payTo: Hex): TestToken {
   const balances = new Map<string, bigint>();
   const used = new Set<string>();
   const mined = new Map<string, MinedTransaction>();
@@ -373,12 +377,32 @@ function createTestToken(): TestToken {
           logIndex: hexOf(BigInt(logEntries.length)),
         });
       }
-      mined.set(hash, { status: "success", logs: logEntries, input: "0x" });
+      mined.set(hash, { status: "success", logs: logEntries, to: TOKEN, input: "0x" });
     } catch (error) {
       for (const rollback of rollbacks.toReversed()) rollback();
-      mined.set(hash, { status: "reverted", logs: [], input: "0x" });
+      mined.set(hash, { status: "reverted", logs: [], to: TOKEN, input: "0x" });
       throw error;
     }
+    return hash;
+  };
+  const mineTransfer = (
+    from: Hex,
+    to: Hex,
+    units: bigint,
+    transaction: Pick<MinedTransaction, "to" | "input">,
+  ): Hex => {
+    balances.set(from.toLowerCase(), balanceOf(from) - units);
+    balances.set(to.toLowerCase(), balanceOf(to) + units);
+    const hash = hexOf(BigInt(++sent), 64);
+    const log = {
+      address: TOKEN,
+      transactionHash: hash,
+      blockNumber: hexOf(seconds() / BLOCK_SECONDS),
+      topics: topicsOf("Transfer", { from, to }),
+      data: encodeAbiParameters([{ type: "uint256" }], [units]),
+      logIndex: hexOf(0n),
+    } as const;
+    mined.set(hash, { status: "success", logs: [log], ...transaction });
     return hash;
   };
   const allowances = new Map<string, bigint>();
@@ -413,20 +437,8 @@ function createTestToken(): TestToken {
     // Checked again without an await before the change: the check above was asynchronous.
     requireMovable(call);
     used.add(permitKey(owner, nonce));
-    balances.set(owner.toLowerCase(), balanceOf(owner) - amount);
-    balances.set(to.toLowerCase(), balanceOf(to) + amount);
-    const hash = hexOf(BigInt(++sent), 64);
-    const log = {
-      address: TOKEN,
-      transactionHash: hash,
-      blockNumber: hexOf(seconds() / BLOCK_SECONDS),
-      topics: topicsOf("Transfer", { from: owner, to }),
-      data: encodeAbiParameters([{ type: "uint256" }], [amount]),
-      logIndex: hexOf(0n),
-    } as const;
     const input = encodeFunctionData({ abi: PROXY_ABI, functionName: "settle", args: call });
-    mined.set(hash, { status: "success", logs: [log], input });
-    return hash;
+    return mineTransfer(owner, to, amount, { to: UPTO_PROXY, input });
   };
   return {
     mined,
@@ -449,6 +461,7 @@ function createTestToken(): TestToken {
       drain: (address) => {
         balances.set(address.toLowerCase(), 0n);
       },
+      send: (from, units, data) => mineTransfer(from, payTo, units, { to: TOKEN, input: data }),
       balanceOf: (address) => balanceOf(address) / UNITS_PER_CENT,
       fund: (address, cents) => {
         balances.set(address.toLowerCase(), balanceOf(address) + cents * UNITS_PER_CENT);
@@ -601,8 +614,7 @@ function rpcResult(
     const { data } = params[0] as { data: Hex };
     return readTokenValue(token, decodeFunctionData({ abi: TOKEN_ABI, data }));
   }
-  if (method === "eth_getTransactionByHash")
-    return { to: UPTO_PROXY, input: token.mined.get(String(params[0]))?.input };
+  if (method === "eth_getTransactionByHash") return token.mined.get(String(params[0]));
   if (method !== "eth_getLogs") throw new Error(`${method} is not supported`);
   const { address, topics, fromBlock, toBlock } = params[0] as {
     address: Hex;
