@@ -32,6 +32,19 @@ export async function listMembersWithEmail(
   }));
 }
 
+/** The comparable forms of the members' email addresses. */
+export async function listMemberEmails(
+  reader: Reader,
+  accountId: string,
+): Promise<ReadonlySet<string>> {
+  const rows = await reader.all(
+    `select lower(person.email) as email from membership join person on person.id = membership.person_id
+     where account_id = ?`,
+    [accountId],
+  );
+  return new Set(rows.map((row) => text(row, "email")));
+}
+
 /** Gives the membership of a person, with its role and allowance, to another identity of the same person. */
 export async function moveMembership(
   tx: Tx,

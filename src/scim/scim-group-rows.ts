@@ -3,6 +3,7 @@
 import { type MemberRole, MEMBER_ROLES } from "../accounts/members.ts";
 import { Fault } from "../base/fault.ts";
 import { integer, type Reader, type Row, text, textOrNull, type Tx } from "../store/db.ts";
+import { IDS_PER_STATEMENT } from "./scim-user-rows.ts";
 
 export interface ScimGroup {
   readonly id: string;
@@ -63,6 +64,21 @@ export async function hasGroupRoles(reader: Reader, accountId: string): Promise<
     [accountId],
   );
   return row !== undefined;
+}
+
+export async function removeMembers(
+  tx: Tx,
+  accountId: string,
+  groupId: string,
+  userIds: readonly string[],
+): Promise<void> {
+  for (let from = 0; from < userIds.length; from += IDS_PER_STATEMENT) {
+    const some = userIds.slice(from, from + IDS_PER_STATEMENT);
+    await tx.run(
+      `delete from scim_group_member where account_id = ? and group_id = ? and user_id in (${some.map(() => "?").join(", ")})`,
+      [accountId, groupId, ...some],
+    );
+  }
 }
 
 export async function removeFromGroups(tx: Tx, accountId: string, userId: string): Promise<void> {

@@ -1,22 +1,31 @@
 // The groups of a directory. It owns the tables scim_group and scim_group_member. The owner of the workspace gives a group a
 // role; its members have it as long as they are in the group.
 
+import { listMemberEmails } from "../accounts/member-identities.ts";
 import { authorize, lockWorkspace, type MemberRole } from "../accounts/members.ts";
 import { type Act, recordAuditEntry } from "../activity/audit.ts";
 import { Fault } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import { isObject } from "../base/json.ts";
+import { foldEmail } from "../base/text/email.ts";
 import { replaceUnsafe } from "../base/text/safe-text.ts";
 import { integer, type Reader, text, type Tx } from "../store/db.ts";
 import { applyUser } from "./apply-directory.ts";
 import { type EqualsFilter, invalidFilter } from "./scim-filter.ts";
-import { getGroup, hasGroupRoles, type ScimGroup, toGroup } from "./scim-group-rows.ts";
+import {
+  getGroup,
+  hasGroupRoles,
+  removeMembers,
+  type ScimGroup,
+  toGroup,
+} from "./scim-group-rows.ts";
 import { idOfFilter, type PatchOperation, scimFault } from "./scim-patch.ts";
-import { getUser } from "./scim-user-rows.ts";
+import { findUsers, type ScimUser, toUser } from "./scim-user-rows.ts";
 import { readResources, type ResourcePage } from "./scim-users.ts";
 
 const GROUPS_MAX = 1_000;
 const MEMBERS_MAX = 20_000;
+const ALL_MEMBERS_MAX = 100_000;
 const NAME_MAX = 200;
 
 export interface GroupFields {
@@ -169,17 +178,20 @@ export async function setGroupRole(
 }
 
 /** Everyone, since the first role of a group makes the directory decide on all roles. */
-async function usersWithRoles(reader: Reader, accountId: string): Promise<readonly string[]> {
+async function usersWithRoles(reader: Reader, accountId: string): Promise<readonly ScimUser[]> {
   const rows = await reader.all(
-    "select id from scim_user where account_id = ? and active = 1 and person_id is not null order by id",
+    "select * from scim_user where account_id = ? and active = 1 and person_id is not null order by id",
     [accountId],
   );
-  return rows.map((row) => text(row, "id"));
+  return rows.map(toUser);
 }
 
-async function applyUsers(tx: Tx, act: Act, ids: Iterable<string>): Promise<void> {
+/** Most users of a large directory have never signed in: nothing is read for them. */
+async function applyUsers(tx: Tx, act: Act, users: Iterable<ScimUser>): Promise<void> {
   if (!(await hasGroupRoles(tx, act.accountId))) return;
-  for (const id of ids) await applyUser(tx, act, await getUser(tx, act.accountId, id));
+  const emails = await listMemberEmails(tx, act.accountId);
+  for (const user of users)
+    if (user.personId !== null || emails.has(foldEmail(user.email))) await applyUser(tx, act, user);
 }
 
 /** Returns false if the members are the same. */
@@ -194,24 +206,31 @@ async function writeMembers(
     throw scimFault("tooMany", `A group can have ${MEMBERS_MAX} members.`);
   const before = await memberIds(tx, accountId, groupId);
   const [added, removed] = [members.difference(before), before.difference(members)];
-  for (const userId of added) {
-    await getUser(tx, accountId, userId).catch((error: unknown) => {
-      if (!(error instanceof Fault)) throw error;
-      throw scimFault("invalidValue", `There is no user ${userId.slice(0, NAME_MAX)}.`);
-    });
-    await tx.run("insert into scim_group_member (account_id, group_id, user_id) values (?, ?, ?)", [
-      accountId,
-      groupId,
-      userId,
-    ]);
-  }
-  for (const userId of removed)
-    await tx.run(
-      "delete from scim_group_member where account_id = ? and group_id = ? and user_id = ?",
-      [accountId, groupId, userId],
-    );
-  await applyUsers(tx, act, added.union(removed));
+  const users = await findUsers(tx, accountId, [...added, ...removed]);
+  const unknown = [...added].find((userId) => !users.has(userId));
+  if (unknown !== undefined)
+    throw scimFault("invalidValue", `There is no user ${unknown.slice(0, NAME_MAX)}.`);
+  if (added.size > removed.size) await requireFewMembers(tx, accountId, added.size - removed.size);
+  await removeMembers(tx, accountId, groupId, [...removed]);
+  await tx.insertMany(
+    "scim_group_member",
+    ["account_id:text", "group_id:text", "user_id:text"],
+    [...added].map((userId) => [accountId, groupId, userId]),
+  );
+  await applyUsers(tx, act, users.values());
   return added.size + removed.size > 0;
+}
+
+/** A page of groups has the members of each, so they are limited together. */
+async function requireFewMembers(tx: Tx, accountId: string, more: number): Promise<void> {
+  const row = await tx.get("select count(*) as count from scim_group_member where account_id = ?", [
+    accountId,
+  ]);
+  if (row !== undefined && integer(row, "count") + more > ALL_MEMBERS_MAX)
+    throw scimFault(
+      "tooMany",
+      `The groups of a directory can have ${ALL_MEMBERS_MAX} members together.`,
+    );
 }
 
 async function memberIds(

@@ -294,9 +294,11 @@ function readRoutes<T>(deps: ScimRouteDeps, kind: ResourceKind<T>): readonly Rou
       run: async ({ directory: { accountId }, query }) => {
         const { page, startIndex } = pageOf(query);
         const { items, total } = await list(db, accountId, page);
-        const resources = await Promise.all(items.map((item) => show(db, accountId, item)));
-        const selected = resources.map((resource) => selectAttributes(resource, query));
-        return listResponse(selected, { total, startIndex });
+        // One after the other: hundreds of reads at once would keep the connections of the store from others.
+        const resources: Resource[] = [];
+        for (const item of items)
+          resources.push(selectAttributes(await show(db, accountId, item), query));
+        return listResponse(resources, { total, startIndex });
       },
     }),
     scimRoute(deps, {

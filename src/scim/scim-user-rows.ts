@@ -29,6 +29,27 @@ export async function getUser(reader: Reader, accountId: string, id: string): Pr
   throw new Fault("not_found", "no such SCIM user", { message: `There is no user ${id}.` });
 }
 
+/** A directory sends groups of thousands of users. */
+export const IDS_PER_STATEMENT = 500;
+
+/** Those of the users that exist, by their ids. */
+export async function findUsers(
+  reader: Reader,
+  accountId: string,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, ScimUser>> {
+  const users = new Map<string, ScimUser>();
+  for (let from = 0; from < ids.length; from += IDS_PER_STATEMENT) {
+    const some = ids.slice(from, from + IDS_PER_STATEMENT);
+    const rows = await reader.all(
+      `select * from scim_user where account_id = ? and id in (${some.map(() => "?").join(", ")}) order by id`,
+      [accountId, ...some],
+    );
+    for (const user of rows.map(toUser)) users.set(user.id, user);
+  }
+  return users;
+}
+
 /** The user of a person who signs in: by a former sign-in, else by the address. */
 export async function findUserOfPerson(
   reader: Reader,
