@@ -2,7 +2,7 @@
 // so a crash or a rollback cannot leave one without the other. webhooks/delivery-worker.ts sends the deliveries, and
 // email/email-worker.ts finds the recipients of emails.
 
-import { newId } from "../base/id.ts";
+import { minIdAt, newId } from "../base/id.ts";
 import { maxId, type Page, type PageRequest, toPage } from "../base/pagination.ts";
 import { DAY_MS } from "../base/time.ts";
 import { integer, type Reader, type Row, text, type Tx } from "../store/db.ts";
@@ -36,6 +36,27 @@ export const EVENT_TYPES = [
   "service_credit.posted",
 ] as const;
 export type EventType = (typeof EVENT_TYPES)[number];
+
+/** Events that people also get by email. */
+export const EMAILED_TYPES = [
+  "claim.started",
+  "member.invited",
+  "balance.low",
+  "balance.empty",
+  "budget.reached",
+  "key.limit_reached",
+  "key.expiring",
+  "invoice.paid",
+  "top_up.failed",
+  "top_up.stopped",
+  "top_up.ceiling_reached",
+  "webhook.disabled",
+  "sink.disabled",
+  "allowance.requested",
+  "member.added",
+] as const satisfies readonly EventType[];
+
+const IS_EMAILED: ReadonlySet<string> = new Set(EMAILED_TYPES);
 
 /** Subscribes to every type, including types added later. */
 export const ALL_EVENTS = "*";
@@ -245,22 +266,40 @@ export async function findEvent(
   return row && toStoredEvent(row);
 }
 
+/** The events of a type since a time. */
+export async function countEvents(
+  reader: Reader,
+  accountId: string,
+  type: EventType,
+  since: number,
+): Promise<number> {
+  const row = await reader.get(
+    "select count(*) as count from event where account_id = ? and id >= ? and type = ?",
+    [accountId, minIdAt("evt", since), type],
+  );
+  return row === undefined ? 0 : integer(row, "count");
+}
+
 export async function hasEventsToEmail(reader: Reader): Promise<boolean> {
   const row = await reader.get("select id from event where emailed_at is null limit 1");
   return row !== undefined;
 }
 
-/** Takes the oldest events whose emails were not queued yet. Two workers never take the same event. */
-export async function takeEventsToEmail(
+/**
+ * Takes the oldest event of the next account by id whose emails were not queued yet, so that an account with many events does
+ * not delay those of others. Two workers never take the same event.
+ */
+export async function takeEventToEmail(
   tx: Tx,
-  { limit, now }: { readonly limit: number; readonly now: number },
-): Promise<readonly StoredEvent[]> {
-  const rows = await tx.all(
+  { after, now }: { readonly after: string; readonly now: number },
+): Promise<StoredEvent | undefined> {
+  const row = await tx.get(
     `update event set emailed_at = ? where emailed_at is null
-     and id in (select id from event where emailed_at is null order by id limit ?) returning *`,
-    [now, limit],
+     and id = (select id from event where emailed_at is null and account_id > ? order by account_id, id limit 1)
+     returning *`,
+    [now, after],
   );
-  return rows.map(toStoredEvent);
+  return row && toStoredEvent(row);
 }
 
 /** Applies to events and to their deliveries. */
@@ -291,8 +330,8 @@ async function insertEvent(
   const { type, accountId, data, now } = event;
   const eventId = newId("evt", now);
   await tx.run(
-    "insert into event (id, account_id, type, created_at, data) values (?, ?, ?, ?, ?)",
-    [eventId, accountId, type, now, JSON.stringify(data)],
+    "insert into event (id, account_id, type, created_at, data, emailed_at) values (?, ?, ?, ?, ?, ?)",
+    [eventId, accountId, type, now, JSON.stringify(data), IS_EMAILED.has(type) ? null : now],
   );
   return queueDeliveries(tx, { eventId, accountId, webhookIds, now });
 }

@@ -1,7 +1,7 @@
 // Which events are also sent by email, to which members, and the categories in which a person can turn emails off.
 
 import type { Role } from "../accounts/members.ts";
-import type { EventType } from "../activity/events.ts";
+import type { EMAILED_TYPES } from "../activity/events.ts";
 
 /** Categories with their labels on the page of email settings. */
 export const EMAIL_CATEGORIES = {
@@ -54,7 +54,7 @@ const EVENT_EMAILS = {
   "sink.disabled": { category: "webhooks", roles: OWNERS_AND_ADMINS },
   "allowance.requested": { category: "members", roles: ["owner"] },
   "member.added": { category: "members", roles: OWNERS_AND_ADMINS, exceptNamed: true },
-} as const satisfies Partial<Record<EventType, MemberEmail | NamedRecipientEmail>>;
+} as const satisfies Record<(typeof EMAILED_TYPES)[number], MemberEmail | NamedRecipientEmail>;
 
 export const NAMED_RECIPIENT_EMAILS = ["claim.started", "member.invited"] as const;
 

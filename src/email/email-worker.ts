@@ -1,7 +1,7 @@
 // Queues the emails of new events and sends them by SMTP, at least once each: a crash after the server accepted a message sends it again with the
 // same Message-ID. An email that is not accepted within a day fails, because it is out of date by then.
 
-import { hasEventsToEmail, takeEventsToEmail } from "../activity/events.ts";
+import { hasEventsToEmail, takeEventToEmail } from "../activity/events.ts";
 import { newId } from "../base/id.ts";
 import type { Log } from "../base/log.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../base/time.ts";
@@ -12,8 +12,8 @@ import {
   EMAIL_DUE_TABLE,
   type EmailOutcome,
   hasDueEmail,
+  leaseEmail,
   type LeasedEmail,
-  leaseEmails,
   queueEmails,
   recordEmailAttempt,
   sweepEmails,
@@ -45,15 +45,34 @@ export interface EmailWorker {
 
 export function createEmailWorker(deps: EmailWorkerDeps): EmailWorker {
   const { db, now, send } = deps;
+  /** The accounts of the last event and of the last email: accounts take turns. */
+  let [afterEvent, after] = ["", ""];
+  const queueNewEmails = async (tx: Tx): Promise<void> => {
+    for (let queued = 0; queued < EVENTS_BATCH_MAX; queued++) {
+      const event =
+        (await takeEventToEmail(tx, { after: afterEvent, now: now() })) ??
+        (await takeEventToEmail(tx, { after: "", now: now() }));
+      afterEvent = event?.accountId ?? "";
+      if (event === undefined) return;
+      await queueEmails(tx, event);
+    }
+  };
+  const leaseNext = async (): Promise<LeasedEmail | undefined> => {
+    if (!(await hasDueEmail(db, now()))) return undefined;
+    const lease = newId("eml", now());
+    const email =
+      (await db.write((tx) => leaseEmail(tx, { now: now(), after, lease }))) ??
+      (await db.write((tx) => leaseEmail(tx, { now: now(), after: "", lease })));
+    after = email?.accountId ?? "";
+    return email;
+  };
   return {
     tick: async () => {
-      if (await hasEventsToEmail(db)) await db.write((tx) => queueNewEmails(tx, now()));
-      if (send === undefined || !(await hasDueEmail(db, now()))) return;
-      const lease = newId("eml", now());
-      const leased = await db.write((tx) =>
-        leaseEmails(tx, { now: now(), limit: BATCH_MAX, lease }),
-      );
-      for (const email of leased) {
+      if (await hasEventsToEmail(db)) await db.write(queueNewEmails);
+      if (send === undefined) return;
+      for (let sent = 0; sent < BATCH_MAX; sent++) {
+        const email = await leaseNext();
+        if (email === undefined) return;
         const outcome = await attempt(email, send, deps);
         await db.write((tx) => recordEmailAttempt(tx, email, outcome));
       }
@@ -63,11 +82,6 @@ export function createEmailWorker(deps: EmailWorkerDeps): EmailWorker {
       await db.write((tx) => sweepEmails(tx, now()));
     },
   };
-}
-
-async function queueNewEmails(tx: Tx, now: number): Promise<void> {
-  for (const event of await takeEventsToEmail(tx, { limit: EVENTS_BATCH_MAX, now }))
-    await queueEmails(tx, event);
 }
 
 async function attempt(

@@ -161,24 +161,24 @@ export async function hasDueEmail(reader: Reader, now: number): Promise<boolean>
   return row !== undefined;
 }
 
-/** Leases the oldest due emails. Two workers never lease the same email. */
-export async function leaseEmails(
+/**
+ * Leases the oldest due email of the next account by id, so that an account with many emails does not delay those of others.
+ * Two workers never lease the same email.
+ */
+export async function leaseEmail(
   tx: Tx,
-  { now, limit, lease }: { readonly now: number; readonly limit: number; readonly lease: string },
-): Promise<readonly LeasedEmail[]> {
-  const leased = await tx.all(
+  { now, after, lease }: { readonly now: number; readonly after: string; readonly lease: string },
+): Promise<LeasedEmail | undefined> {
+  const leased = await tx.get(
     `update email set due_at = ?, tries = tries + 1, lease = ? where status = 'pending' and due_at <= ?
-     and id in (select id from email where status = 'pending' and due_at <= ? order by due_at, id limit ?)
+     and id = (select id from email where status = 'pending' and account_id > ? and due_at <= ?
+       order by account_id, due_at, id limit 1)
      returning id`,
-    [now + LEASE_MS, lease, now, now, limit],
+    [now + LEASE_MS, lease, now, after, now],
   );
-  const ids = leased.map((row) => text(row, "id"));
-  if (ids.length === 0) return [];
-  const rows = await tx.all(
-    `${SELECT_EMAIL} where email.id in (${ids.map(() => "?").join(", ")}) order by email.id`,
-    ids,
-  );
-  return rows.map((row) => Object.assign(toEmail(row), { lease }));
+  if (leased === undefined) return undefined;
+  const row = await tx.get(`${SELECT_EMAIL} where email.id = ?`, [text(leased, "id")]);
+  return row && Object.assign(toEmail(row), { lease });
 }
 
 export interface EmailOutcome {

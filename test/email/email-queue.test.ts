@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { createAccount } from "../../src/accounts/accounts.ts";
 import { claimWorkspace } from "../../src/accounts/members.ts";
-import { emitEvent, type NewEvent } from "../../src/activity/events.ts";
+import { emitEvent, hasEventsToEmail, type NewEvent } from "../../src/activity/events.ts";
 import { secret } from "../../src/base/crypto/secret.ts";
 import { createLog } from "../../src/base/log.ts";
 import { DAY_MS, MINUTE_MS } from "../../src/base/time.ts";
@@ -83,6 +83,37 @@ describeEachStore((kind, open) => {
       await Promise.all([worker().tick(), worker().tick(), worker().tick()]);
       expect(sent).toHaveLength(1);
       expect(await statuses()).toEqual(["sent"]);
+    });
+
+    test("an account with many emails does not delay those of others", async () => {
+      await store.db.write(async (tx) => {
+        for (let count = 0; count < 101; count++) await emitEvent(tx, event());
+      });
+      now += 1;
+      const other = await store.db.write(async (tx) => {
+        const request = { email: null, network: "n/32", startingCredit: 0n, now };
+        const { id } = await createAccount(tx, request);
+        const email = `${crypto.randomUUID()}@example.com`;
+        const person = await recordPerson(
+          tx,
+          { issuer: "i", subject: email, email, name: null },
+          now,
+        );
+        await claimWorkspace(tx, { accountId: id, personId: person.id, via: "test", now });
+        await emitEvent(tx, { ...event(), accountId: id });
+        return email;
+      });
+      await worker().tick();
+      expect(sent.slice(0, 2).map(({ to }) => to)).toContain(other);
+      expect(sent).toHaveLength(20);
+    });
+
+    test("an event that people do not get by email is not queued", async () => {
+      const data = { key_id: "key_1", name: null, prefix: "p", last4: "abcd", by: "key_1" };
+      await store.db.write((tx) => emitEvent(tx, { type: "key.created", accountId, data, now }));
+      expect(await hasEventsToEmail(store.db)).toBe(false);
+      await queue();
+      expect(await hasEventsToEmail(store.db)).toBe(true);
     });
 
     test("an email whose worker died is sent by another one after the lease", async () => {

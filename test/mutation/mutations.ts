@@ -2413,6 +2413,28 @@ const PROMPT_LOG: readonly Mutation[] = [
     ],
   ),
   ...of(
+    "src/email/emails.ts",
+    ["email/email-queue"],
+    [
+      [
+        "an account with many emails delays those of all others",
+        "order by account_id, due_at, id limit 1",
+        "order by due_at, id limit 1",
+      ],
+    ],
+  ),
+  ...of(
+    "src/scim/scim-groups.ts",
+    ["scim/large-groups"],
+    [
+      [
+        "the groups of a directory have more members than a page can show",
+        '"count") + more > ALL_MEMBERS_MAX',
+        '"count") + more < 0',
+      ],
+    ],
+  ),
+  ...of(
     "src/models/catalog.ts",
     ["http/linear-texts"],
     [

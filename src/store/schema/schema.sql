@@ -1256,14 +1256,14 @@ create table event (
   type text not null,
   created_at bigint not null,
   data text not null, -- JSON: the payload
-  emailed_at bigint -- when its emails were queued
+  emailed_at bigint -- when its emails were queued; at once if people do not get it by email
 ) without rowid;
 
 create index event_by_account on event (account_id, id);
 
 create index event_by_age on event (created_at);
 
-create index event_to_email on event (id) where emailed_at is null;
+create index event_to_email on event (account_id, id) where emailed_at is null;
 
 -- Events to send to webhook endpoints, with their attempts.
 -- Deleted: after 30 days
@@ -1332,6 +1332,8 @@ create index email_by_address on email (address, created_at);
 create index email_by_age on email (created_at);
 
 create index email_by_due on email (status, due_at);
+
+create index email_pending on email (account_id, due_at, id) where status = 'pending';
 
 -- Which emails a person does not want.
 -- Deleted: when the person opts in again
