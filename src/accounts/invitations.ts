@@ -2,7 +2,7 @@
 // invited person must have verified. It is shown after sign-in, and sent by email where an SMTP server is set.
 
 import { type Act, recordAuditEntry } from "../activity/audit.ts";
-import { emitEvent } from "../activity/events.ts";
+import { countEvents, emitEvent } from "../activity/events.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
 import { emailError, foldEmail } from "../base/text/email.ts";
@@ -32,6 +32,8 @@ import { requireOwnIdentity } from "./sso-identity.ts";
 
 const LIFETIME_MS = 14 * DAY_MS;
 const OPEN_MAX = 50;
+/** Each is an email to an address that the workspace names. */
+const SENT_PER_DAY_MAX = 100;
 
 export interface Invitation {
   readonly id: string;
@@ -101,6 +103,10 @@ async function announceInvitation(
   { id, email, role, invitedBy }: Pick<Invitation, "id" | "email" | "role" | "invitedBy">,
 ): Promise<void> {
   const { accountId, now } = act;
+  if ((await countEvents(tx, accountId, "member.invited", now - DAY_MS)) >= SENT_PER_DAY_MAX)
+    throw new Fault("conflict", "too many invitations of a day", {
+      message: `A workspace can send ${SENT_PER_DAY_MAX} invitations a day. Send more tomorrow, or let people join with single sign-on.`,
+    });
   const detail = { by: invitedBy, email };
   await recordAuditEntry(tx, { ...act, action: "member.invited", target: id, detail });
   const data = { invitation_id: id, email, role, by: invitedBy };

@@ -5,6 +5,7 @@ import { createAccount } from "../../src/accounts/accounts.ts";
 import { respondToInvitation, invite, withdrawInvitation } from "../../src/accounts/invitations.ts";
 import { roleOf, claimWorkspace } from "../../src/accounts/members.ts";
 import { Fault } from "../../src/base/fault.ts";
+import { DAY_MS } from "../../src/base/time.ts";
 import { recordPerson } from "../../src/people/people.ts";
 import type { Tx } from "../../src/store/db.ts";
 import { personActIn } from "../support/act.ts";
@@ -59,6 +60,24 @@ describeEachStore((kind, open) => {
         ({ role }) => role ?? "declined",
         (error: unknown) => (error instanceof Fault ? error.code : String(error)),
       );
+
+    test("are at most 100 of a workspace a day, also if each is withdrawn", async () => {
+      const send = (tx: Tx, number: number, now: number): Promise<string> =>
+        invite(tx, personActIn(accountId, owner.id, now), {
+          email: `guest-${number}@example.com`,
+          role: "developer",
+        });
+      await store.db.write(async (tx) => {
+        for (let number = 0; number < 100; number++) {
+          const id = await send(tx, number, NOW);
+          await withdrawInvitation(tx, personActIn(accountId, owner.id, NOW), id);
+        }
+      });
+      const more = store.db.write((tx) => send(tx, 100, NOW + 1));
+      expect(more).rejects.toThrow("too many invitations of a day");
+      await more.catch(() => {});
+      await store.db.write((tx) => send(tx, 100, NOW + 2 * DAY_MS));
+    });
 
     for (const accept of [true, false])
       test(`an invitation withdrawn after it was read cannot be ${accept ? "accepted" : "declined"}: 404`, async () => {
