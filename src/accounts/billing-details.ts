@@ -59,6 +59,7 @@ export async function changeBillingDetails(
   change: BillingDetailsChange,
 ): Promise<BillingDetails> {
   await authorize(tx, act, "billing.buy");
+  await tx.lockMany("account", "id", [act.accountId]);
   const before = await readBillingDetails(tx, act.accountId);
   const details: BillingDetails = {
     name: changed(change.name, before.name, (value) => line("name", value, NAME_MAX)),

@@ -194,10 +194,9 @@ export async function disableWebhook(
   return true;
 }
 
-/** Locks the account's webhooks before it counts them, so that two concurrent requests cannot both pass a limit. */
-export async function countWebhooksForUpdate(tx: Tx, accountId: string): Promise<number> {
-  await tx.lockMany("webhook", "account_id", [accountId]);
-  const row = await tx.get(
+/** Those that are not deleted. */
+export async function countWebhooks(reader: Reader, accountId: string): Promise<number> {
+  const row = await reader.get(
     "select count(*) as count from webhook where account_id = ? and status <> 'deleted'",
     [accountId],
   );

@@ -4,7 +4,7 @@ import { BlockList, isIP } from "node:net";
 import { recordAuditEntry } from "../activity/audit.ts";
 import { Fault, invalid } from "../base/fault.ts";
 import { emailError, foldEmail } from "../base/text/email.ts";
-import { enumValue, integer, type Reader, text, type Tx } from "../store/db.ts";
+import { enumValue, integer, lockByName, type Reader, text, type Tx } from "../store/db.ts";
 
 export const BLOCK_KINDS = ["network", "email_domain"] as const;
 export type BlockKind = (typeof BLOCK_KINDS)[number];
@@ -35,6 +35,7 @@ export async function addBlock(
   { kind, value: typed, reason }: Pick<Block, "kind" | "value" | "reason">,
 ): Promise<void> {
   const value = kind === "network" ? parseNetwork(typed) : parseDomain(typed);
+  await lockByName(tx, "operator_block");
   const [counted] = await tx.all("select count(*) as count from operator_block");
   if (counted !== undefined && integer(counted, "count") >= BLOCKS_MAX)
     throw new Fault("conflict", "too many blocks", {

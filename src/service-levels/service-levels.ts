@@ -12,6 +12,7 @@ import {
   enumValue,
   integer,
   integerOrNull,
+  lockByName,
   type Reader,
   type Row,
   text,
@@ -81,6 +82,7 @@ export async function addServiceLevel(
   terms: LevelTerms,
 ): Promise<string> {
   checkTerms(terms);
+  await lockByName(tx, "service_level");
   const levels = await listServiceLevels(tx);
   if (levels.length >= LEVELS_MAX)
     throw new Fault("conflict", "too many service levels", {

@@ -104,6 +104,14 @@ export function isLocked(error: unknown): boolean {
   return typeof error === "object" && error !== null && LOCKED in error;
 }
 
+/**
+ * Waits until no other transaction has the lock of this name, and keeps it until this one ends: for limits over rows of all
+ * accounts, which no row's lock covers. SQLite has one writer.
+ */
+export async function lockByName(tx: Tx, name: string): Promise<void> {
+  if (tx.kind === "postgres") await tx.run("select pg_advisory_xact_lock(hashtext(?))", [name]);
+}
+
 /** For rows that were locked on an earlier attempt: enough to find out whether they still are. */
 const SHORT_LOCK_TIMEOUT_MS = 100;
 

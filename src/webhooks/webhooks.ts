@@ -1,11 +1,11 @@
 // Webhooks: create, change, rotate, delete. A signing secret is returned once, when it is created, and stored encrypted.
 
-import { authorize } from "../accounts/members.ts";
+import { authorize, lockWorkspace } from "../accounts/members.ts";
 import { type Act, recordAuditEntry } from "../activity/audit.ts";
 import { cancelPendingDeliveries } from "../activity/deliveries.ts";
 import { ALL_EVENTS } from "../activity/events.ts";
 import {
-  countWebhooksForUpdate,
+  countWebhooks,
   getWebhook,
   insertWebhook,
   lockAnyWebhook,
@@ -148,7 +148,9 @@ async function recordChange(
 }
 
 async function enforceWebhookLimit(tx: Tx, accountId: string): Promise<void> {
-  if ((await countWebhooksForUpdate(tx, accountId)) >= WEBHOOKS_PER_ACCOUNT_MAX)
+  // Serializes concurrent creations, so that the count is exact.
+  await lockWorkspace(tx, accountId);
+  if ((await countWebhooks(tx, accountId)) >= WEBHOOKS_PER_ACCOUNT_MAX)
     throw new Fault("conflict", "too many webhooks", {
       message: `An account can have at most ${WEBHOOKS_PER_ACCOUNT_MAX} webhooks. Delete one first.`,
     });

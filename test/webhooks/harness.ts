@@ -160,8 +160,14 @@ export async function createHarness(db: Db, allowLoopback = true): Promise<Harne
     isDraining: () => false,
   });
   await db.write(async (tx) => {
-    for (const name of ["alice", "bob"])
-      await openAccount(tx, `acct_${name}`, [`key_${name}`], START_MS);
+    for (const name of ["alice", "bob"]) {
+      const id = `acct_${name}`;
+      await tx.run("insert into account (id, created_at, created_from) values (?, ?, '')", [
+        id,
+        START_MS,
+      ]);
+      await openAccount(tx, id, [`key_${name}`], START_MS);
+    }
   });
   const newWorker: Harness["newWorker"] = ({ timeoutMs = 60_000, resolve, random = 0.5 } = {}) =>
     createDeliveryWorker({

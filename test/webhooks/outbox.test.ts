@@ -118,9 +118,6 @@ describeEachStore((kind, open) => {
         limits: { startsPerAccount: 0, bonusPerDay: 0n },
       });
       const { now } = harness.clock;
-      await store.db.write((tx) =>
-        tx.run("insert into account (id, created_at, created_from) values ('acct_alice', 1, 'n')"),
-      );
       const key = await store.db.write(
         async (tx) => (await harness.keys.create(tx, actIn("acct_alice", now), {})).key,
       );

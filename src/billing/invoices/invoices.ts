@@ -64,6 +64,8 @@ export function parseAmount(usd: string | number, limits: AmountLimits): number 
 
 export async function createInvoice(tx: Tx, act: Act, credits: number): Promise<Invoice> {
   await authorize(tx, act, "billing.buy");
+  // Serializes concurrent creations, so that the count is exact.
+  await tx.lockMany("account", "id", [act.accountId]);
   await requireOpenInvoiceSlot(tx, act.accountId);
   return insertInvoice(tx, act, credits);
 }

@@ -94,6 +94,8 @@ export async function trackPayment(
   { invoiceId, ref, now }: { readonly invoiceId: string; readonly ref: string; now: number },
 ): Promise<void> {
   await db.write(async (tx) => {
+    // Else another payment or page of the invoice could have the same attempt number, and would not be stored.
+    await lockInvoice(tx, invoiceId);
     const existing = await tx.get("select id from checkout where processor = ? and ref = ?", [
       processor,
       ref,

@@ -4,7 +4,7 @@ import { recordAuditEntry } from "../../activity/audit.ts";
 import { Fault } from "../../base/fault.ts";
 import { newId } from "../../base/id.ts";
 import type { OperatorAct } from "../../controls/blocks.ts";
-import { integer, type Reader, type Row, text, type Tx } from "../../store/db.ts";
+import { integer, lockByName, type Reader, type Row, text, type Tx } from "../../store/db.ts";
 
 const PENDING_MAX = 100;
 
@@ -25,6 +25,7 @@ export async function requestChange(
   { operator, network, now }: OperatorAct,
   { accountId, fields }: Pick<ChangeRequest, "accountId" | "fields">,
 ): Promise<void> {
+  await lockByName(tx, "operator_request");
   const [row] = await tx.all(
     "select count(*) as count from operator_request where state = 'pending'",
   );
