@@ -1699,8 +1699,30 @@ const BILLING: readonly Mutation[] = [
     [
       [
         "payments of several wallets at once exceed the limit of what is at risk",
-        'if (tx.kind === "postgres")',
-        'if (tx.kind === "sqlite")',
+        '  await lockByName(tx, "metered_payment");\n',
+        "",
+      ],
+    ],
+  ),
+  ...of(
+    "src/billing/invoices/invoices.ts",
+    ["accounts/read-before-write"],
+    [
+      [
+        "an account opens more invoices at once than the limit",
+        '  await tx.lockMany("account", "id", [act.accountId]);\n',
+        "",
+      ],
+    ],
+  ),
+  ...of(
+    "src/webhooks/webhooks.ts",
+    ["accounts/read-before-write"],
+    [
+      [
+        "an account creates more webhooks at once than the limit",
+        "  await lockWorkspace(tx, accountId);\n",
+        "",
       ],
     ],
   ),

@@ -6,6 +6,7 @@ import {
   enumValue,
   integer,
   integerOrNull,
+  lockByName,
   type Reader,
   type Row,
   text,
@@ -183,9 +184,7 @@ export async function lockExposure(
     lostSince,
   }: { readonly payer: string; readonly riskSince: number; readonly lostSince: number },
 ): Promise<Exposure> {
-  // SQLite has one writer. Updates of rows do not wait for this lock.
-  if (tx.kind === "postgres")
-    await tx.run("lock table metered_payment in share update exclusive mode");
+  await lockByName(tx, "metered_payment");
   const row = await tx.get(
     `select cast(coalesce(sum(case when state <> 'lost' or created_at > ? then amount_nano else 0 end), 0) as text) as at_risk,
        cast(coalesce(sum(case when payer = ? and state <> 'lost' then amount_nano else 0 end), 0) as text) as of_payer,

@@ -210,6 +210,16 @@ describe.each(STORE_KINDS)("upto with faults on %s", (store) => {
       expect(facilitator.calls.filter((step) => step === "settle")).toHaveLength(1);
     });
 
+    if (store === "postgres")
+      test("a payment does not wait for a vacuum of its table", async () => {
+        const header = await sign();
+        await gateway.server.db.write(async (tx) => {
+          // The lock that a vacuum takes.
+          await tx.run("lock table metered_payment in share update exclusive mode");
+          expect((await call(header)).status).toBe(200);
+        });
+      });
+
     const otherAddress = newWallet().address;
     const refusals: Readonly<Record<string, readonly [CeilingOverrides, reason: string]>> = {
       "another network": [{ accepted: { network: "eip155:8453" } }, "network_mismatch"],
