@@ -33,7 +33,8 @@ export const NewSink = z.discriminatedUnion("type", [
   z.strictObject({
     ...OTLP_FIELDS,
     headers: z.record(z.string(), z.string().max(2_000)).optional().meta({
-      description: "Up to ten, such as authorization. Left out, those of the same URL stay.",
+      description:
+        "Up to ten, such as authorization. Left out, they stay; another URL needs them again. `{}` removes them.",
     }),
   }),
   z.strictObject({

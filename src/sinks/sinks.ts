@@ -125,8 +125,7 @@ interface CheckedSink {
 }
 
 function settingsOf(wanted: NewSink, before: Sink | undefined): CheckedSink {
-  const former = before?.settings.url === wanted.url ? before : undefined;
-  return wanted.type === "otlp" ? otlpSettings(wanted, former) : s3Settings(wanted, former);
+  return wanted.type === "otlp" ? otlpSettings(wanted, before) : s3Settings(wanted, before);
 }
 
 function otlpSettings(
@@ -139,6 +138,11 @@ function otlpSettings(
     return { settings, secret: JSON.stringify(checked), kept: null };
   }
   const names = former?.settings.type === "otlp" ? former.settings.headers : [];
+  if (names.length > 0 && former?.settings.url !== url)
+    throw invalid(
+      "headers",
+      "The secret headers of this sink belong to its former URL. Enter them again for the new URL, or remove them: the API takes `headers: {}`.",
+    );
   const kept = former !== undefined && names.length > 0 ? former.sealed : null;
   return { settings: { type, url, headers: names, include_texts }, secret: undefined, kept };
 }
@@ -158,7 +162,9 @@ function s3Settings(
     throw invalid("access_key_id", "`access_key_id` must have 4 to 128 letters and digits.");
   if (secret !== undefined) checkHeaderValue(secret, "secret_access_key");
   const isSameKey =
-    former?.settings.type === "s3" && former.settings.access_key_id === settings.access_key_id;
+    former?.settings.type === "s3" &&
+    former.settings.url === settings.url &&
+    former.settings.access_key_id === settings.access_key_id;
   return { settings, secret, kept: isSameKey ? former.sealed : null };
 }
 

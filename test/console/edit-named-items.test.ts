@@ -91,3 +91,27 @@ test("saving an opened guardrail, sink or MCP server changes nothing, and keeps 
   expect(settingsOf(after)).toEqual(settingsOf(before));
   expect(await secrets()).toEqual(sealed);
 });
+
+test("a sink keeps its headers at its URL, needs them again at another one, and loses them if they are removed", async () => {
+  const { path, api, claim } = await harness.newWorkspace();
+  const { url } = ITEMS["sinks/traces"];
+  await api("POST", "/v1/sinks/traces", ITEMS["sinks/traces"]);
+  await claim();
+  const settings = async () => (await api("GET", "/v1/sinks/traces")) as object;
+  await withBrowserPage(harness.gateway, harness.owner, async (page) => {
+    await page.goto(`${harness.gateway.url}${path}/sinks`);
+    await page.getByRole("link", { name: "traces", exact: true }).click();
+    const form = page.locator("details[open] form:has([name=headers])");
+    await form.locator("[name=url]").fill(`${url}/new`);
+    await form.locator("[type=submit]").click();
+    await page.getByText("belong to its former URL").waitFor();
+    expect(await settings()).toMatchObject({ settings: { url, headers: ["authorization"] } });
+    await form.locator("[name=headers]").fill("x-other:");
+    await form.locator("[type=submit]").click();
+    await page.getByText("Enter the value of the header x-other.").waitFor();
+    await form.locator("[name=headers]").fill("");
+    await form.locator("[type=submit]").click();
+    await page.getByText("is saved.").waitFor();
+    expect(await settings()).toMatchObject({ settings: { url: `${url}/new`, headers: [] } });
+  });
+});

@@ -2488,9 +2488,14 @@ const PROMPT_LOG: readonly Mutation[] = [
         "if (actor.id !== '') return;",
       ],
       [
-        "the secret of a sink is sent to another URL",
-        "const former = before?.settings.url === wanted.url ? before : undefined;",
-        "const former = before;",
+        "the secret headers of a sink are sent to another URL",
+        "if (names.length > 0 && former?.settings.url !== url)",
+        "if (names.length > 100)",
+      ],
+      [
+        "the secret access key of a sink is sent to another URL",
+        "    former.settings.url === settings.url &&\n",
+        "",
       ],
       [
         "a failing sink is never disabled",

@@ -375,7 +375,10 @@ describeEachStore((store) => {
       await chat();
       await run();
       expect(receiver.received[0]?.headers.get("x-api-key")).toBe(SECRET_HEADER);
-      const moved = await save("traces", otlp({ url: `${receiver.url}/attacker` }));
+      const attacker = { url: `${receiver.url}/attacker` };
+      const refused = await save("traces", otlp(attacker));
+      expect([refused.status, valueAt(refused.body, "error.param")]).toEqual([400, "headers"]);
+      const moved = await save("traces", otlp({ ...attacker, headers: {} }));
       expect(moved.body).toMatchObject({ settings: { headers: [] } });
       await chat();
       await run();

@@ -3,6 +3,7 @@
 
 import type { Child } from "hono/jsx";
 import { z } from "zod";
+import { invalid } from "../../base/fault.ts";
 import type { EndpointDeps } from "../../base/network/public-endpoint.ts";
 import { formatInteger } from "../../base/text/format.ts";
 import { Tag } from "../../http/pages/components/content.tsx";
@@ -107,25 +108,30 @@ export function sinkPageRoutes(deps: SinkPageDeps): readonly Route[] {
       return sinks.map((sink) => ({ name: sink.name, sink, queued: queued.get(sink.name) ?? 0 }));
     },
     edit: valuesOf,
-    save: (tx, act, name, form) =>
-      saveSink(tx, act, { name, sink: checkedForm(NewSink, fieldsOf(form)) }, deps.endpoints),
+    save: async (tx, act, name, form) => {
+      const all = await listSinks(tx, act.accountId);
+      const former = all.find((sink) => sink.name === name);
+      const sink = checkedForm(NewSink, fieldsOf(form, former));
+      return saveSink(tx, act, { name, sink }, deps.endpoints);
+    },
     remove: deleteSink,
     onChanged: deps.forgetLookUps,
   });
 }
 
-/** Without the secrets, which are kept if their fields stay empty. */
+/** Without the secrets, which are kept if no values are entered. */
 function valuesOf({ name, sink: { settings } }: ListedSink): FormValues {
   if (settings.type === "otlp") {
     const { url, include_texts: hasTexts } = settings;
-    return { do: "otlp", name, url, include_texts: hasTexts ? "true" : "" };
+    const headers = settings.headers.map((header) => `${header}:`).join("\n");
+    return { do: "otlp", name, url, headers, include_texts: hasTexts ? "true" : "" };
   }
   const { type, ...fields } = settings;
   return { do: type, name, ...fields };
 }
 
 /** The body of the API. An empty field is left out. */
-function fieldsOf(form: SinkForm): object {
+function fieldsOf(form: SinkForm, former: Sink | undefined): object {
   const { do: type, name: _, ...fields } = form;
   const sent = Object.fromEntries(
     Object.entries(fields)
@@ -133,27 +139,32 @@ function fieldsOf(form: SinkForm): object {
       .filter(([, value]) => value !== ""),
   );
   if (form.do === "s3") return { ...sent, type };
-  const headers = form.headers.trim();
   return {
     type,
     url: sent["url"],
     include_texts: form.include_texts === "true",
-    ...(headers !== "" && { headers: headersOf(headers) }),
+    headers: headersOf(form.headers, former),
   };
 }
 
-/** One per line: `authorization: Bearer …`. */
-function headersOf(text: string): Readonly<Record<string, string>> {
-  return Object.fromEntries(
-    text
-      .split("\n")
-      .map((line) => line.trim())
-      .filter((line) => line !== "")
-      .map((line) => {
-        const [name = "", ...value] = line.split(":");
-        return [name.trim(), value.join(":").trim()];
-      }),
-  );
+/** One per line: `authorization: Bearer …`. Undefined to keep those that the sink has. */
+function headersOf(
+  text: string,
+  former: Sink | undefined,
+): Readonly<Record<string, string>> | undefined {
+  const headers = text
+    .split("\n")
+    .map((line) => line.trim())
+    .filter((line) => line !== "")
+    .map((line) => {
+      const [name = "", ...value] = line.split(":");
+      return [name.trim(), value.join(":").trim()] as const;
+    });
+  const without = headers.filter(([, value]) => value === "").map(([name]) => name);
+  if (without.length === 0) return Object.fromEntries(headers);
+  const names = former?.settings.type === "otlp" ? former.settings.headers : [];
+  if (without.join() === names.join() && headers.length === names.length) return undefined;
+  throw invalid("headers", `Enter the value of the header ${without.join(", ")}.`);
 }
 
 function destinationOf({ settings }: Sink): string {
@@ -203,8 +214,8 @@ function OtlpForm({ valuesOf: formOf, ...props }: ItemForms<ListedSink>): Child 
         id="otlp-headers"
         name="headers"
         label="Headers"
-        value=""
-        hint="One per line, such as authorization: Basic …. Stored encrypted. Leave empty to keep those of the same URL."
+        value={form?.["headers"] ?? ""}
+        hint="One per line, such as authorization: Basic …. Stored encrypted. A saved header has no value here and keeps its own; another URL needs the values again."
       />
       <SelectField
         id="otlp-texts"
