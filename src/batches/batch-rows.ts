@@ -3,7 +3,7 @@
 import { isObject, type JsonObject } from "../base/json.ts";
 import { type Nano, toNano } from "../base/money/money.ts";
 import { maxId, type PageRequest } from "../base/pagination.ts";
-import { DAY_MS } from "../base/time.ts";
+import { DAY_MS, MINUTE_MS } from "../base/time.ts";
 import { type Reach, withinReach } from "../http/reach.ts";
 import {
   enumValue,
@@ -131,8 +131,8 @@ export async function startBatch(
   now: number,
 ): Promise<boolean> {
   const started = await tx.run(
-    "update batch set status = 'in_progress', started_at = ?, requests = ?, bytes = ?, provider = ? where id = ? and status = 'validating'",
-    [now, requests, bytes, provider, id],
+    "update batch set status = 'in_progress', started_at = ?, due_at = ?, requests = ?, bytes = ?, provider = ? where id = ? and status = 'validating'",
+    [now, now, requests, bytes, provider, id],
   );
   return started === 1;
 }
@@ -144,8 +144,8 @@ export async function cancelBatch(
   now: number,
 ): Promise<boolean> {
   const changed = await tx.run(
-    "update batch set status = 'canceling', cancel_at = ? where id = ? and account_id = ? and status = 'in_progress'",
-    [now, id, accountId],
+    "update batch set status = 'canceling', cancel_at = ?, due_at = ? where id = ? and account_id = ? and status = 'in_progress'",
+    [now, now, id, accountId],
   );
   return changed === 1;
 }
@@ -205,21 +205,39 @@ async function withLiveCounts(reader: Reader, batch: Batch): Promise<Batch> {
   };
 }
 
-/** Batches that no process runs: the oldest of each account, then the second of each, and so on. */
-export async function findUnowned(
+/** The longest time for which a batch is left alone. A later `due_at` is from a clock that was set back since. */
+export const WAIT_MAX_MS = 5 * MINUTE_MS;
+
+export interface WaitingFilter {
+  readonly limit: number;
+  /** How many batches of an account this process runs already. */
+  readonly running: ReadonlyMap<string, number>;
+  /** The most that it may run. */
+  readonly perAccount: number;
+  readonly now: number;
+}
+
+/**
+ * Batches that wait for a process: the first ones of accounts of which it runs none, then the second ones and the first ones of
+ * accounts of which it runs one, and so on. The first of an account is the one that is due for the longest time.
+ */
+export async function findWaiting(
   reader: Reader,
   by: "gateway" | "provider",
-  { limit, except }: { readonly limit: number; readonly except: readonly string[] },
+  { limit, running, perAccount, now }: WaitingFilter,
 ): Promise<readonly Pick<Batch, "id" | "accountId">[]> {
-  const others =
-    except.length === 0 ? "" : ` and account_id not in (${except.map(() => "?").join(", ")})`;
+  const accounts = [...running];
+  const ofAccount =
+    accounts.length === 0
+      ? "0"
+      : `case account_id ${accounts.map(() => "when ? then cast(? as bigint)").join(" ")} else 0 end`;
   const rows = await reader.all(
     `select id, account_id from (
-       select id, account_id, row_number() over (partition by account_id order by id) as turn from batch
+       select id, account_id, due_at, ${ofAccount} + row_number() over (partition by account_id order by due_at, id) as turn from batch
        where ended_at is null and process is null and status in ('in_progress', 'canceling')
-         and provider is ${by === "gateway" ? "null" : "not null"}${others}
-     ) as unowned order by turn, id limit ?`,
-    [...except, limit],
+         and (due_at <= ? or due_at > ?) and provider is ${by === "gateway" ? "null" : "not null"}
+     ) as waiting where turn <= ? order by turn, due_at, id limit ?`,
+    [...accounts.flat(), now, now + WAIT_MAX_MS, perAccount, limit],
   );
   return rows.map((row) => ({ id: text(row, "id"), accountId: text(row, "account_id") }));
 }
@@ -265,15 +283,17 @@ export async function releaseBatches(tx: Tx, { process, epoch }: BatchOwner): Pr
   );
 }
 
-/** It is run again from its first pending item. */
+/** It is run again from its first pending item, by any process, from `dueAt` on. If it is being canceled, at once. */
 export async function releaseBatch(
   tx: Tx,
   id: string,
   { process, epoch }: BatchOwner,
+  dueAt: number,
 ): Promise<void> {
   await tx.run(
-    "update batch set process = null, epoch = null where id = ? and process = ? and epoch = ? and ended_at is null",
-    [id, process, epoch],
+    `update batch set process = null, epoch = null, due_at = case when status = 'canceling' then due_at else ? end
+     where id = ? and process = ? and epoch = ? and ended_at is null`,
+    [dueAt, id, process, epoch],
   );
 }
 

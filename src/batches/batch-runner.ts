@@ -3,7 +3,7 @@
 
 import { endedKeyFault, Fault, type FaultCode } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
-import { isDue, SECOND_MS } from "../base/time.ts";
+import { isDue, MINUTE_MS, SECOND_MS } from "../base/time.ts";
 import { requireScope } from "../http/steps/authenticate.ts";
 import type { CallInput } from "../inference/lifecycle/call.ts";
 import { isUnavailable } from "../store/db.ts";
@@ -13,20 +13,25 @@ import { openSealer, type Sealer } from "./batch-encryption.ts";
 import {
   type Batch,
   claimBatch,
-  findUnowned,
+  findWaiting,
   readOwned,
   releaseBatch,
   releaseBatches,
+  type WaitingFilter,
 } from "./batch-rows.ts";
 import { type BatchEnd, type FinishDeps, finishBatch } from "./finish-batch.ts";
 import { itemInput } from "./item-call.ts";
 import { endInError, toBatchItem } from "./item-ends.ts";
-import { isPending, type PendingItem, readPending } from "./item-rows.ts";
+import { countFailure, isPending, type PendingItem, readPending } from "./item-rows.ts";
 
 /** Calls of batches in this process, of a batch, and batches at a time. */
 const RUNNING_MAX = 64;
 const RUNNING_PER_BATCH_MAX = 16;
 const BATCHES_MAX = 32;
+/** A batch that has run for so long gives its place to one that waits. */
+const TURN_MS = MINUTE_MS;
+/** A batch that can do nothing for longer gives its place back until then. */
+const SHORT_WAIT_MS = 5 * SECOND_MS;
 /** Batches of one account at a time, so that those of others do not wait for it. */
 const BATCHES_PER_ACCOUNT_MAX = 8;
 /** Batches that providers run: nearly all of them wait. */
@@ -38,7 +43,8 @@ const PAGE_ITEMS = 64;
 /** How long a batch waits at most before it looks again whether it was canceled, has expired, or may go on. */
 const WAIT_MS = 250;
 const REFRESH_MS = SECOND_MS;
-const FROZEN_PAUSE_MS = 15 * SECOND_MS;
+/** Of a batch that failed, or whose account is frozen. */
+const FAILED_PAUSE_MS = 15 * SECOND_MS;
 const PAUSE_MAX_MS = 30 * SECOND_MS;
 /** So often an item is run again after its provider has failed. */
 const FAILURES_MAX = 3;
@@ -47,6 +53,8 @@ export interface BatchRunnerDeps extends ProviderRunDeps, Pick<FinishDeps, "endR
   readonly infer: (input: CallInput) => Promise<Response>;
   /** Whether calls of connected callers use all that the process can serve. */
   readonly isBusy: () => boolean;
+  /** Batches of a kind at a time; fewer for tests. */
+  readonly placesMax?: number | undefined;
 }
 
 export interface BatchRunner {
@@ -59,8 +67,6 @@ export interface BatchRunner {
 }
 
 interface QueuedItem extends PendingItem {
-  /** How often its provider has failed. */
-  readonly failures: number;
   /** Not before this time. */
   readonly at: number;
 }
@@ -76,62 +82,69 @@ interface BatchRun {
   isRead: boolean;
   pausedUntil: number;
   refreshedAt: number;
-  end: BatchEnd | "lost" | "frozen" | undefined;
+  end: BatchEnd | "lost" | undefined;
+  /** Set if it gives its place back: when it may go on. */
+  dueAt: number | undefined;
 }
 
 export function createBatchRunner(deps: BatchRunnerDeps): BatchRunner {
-  const { db, log, process, epoch } = deps;
+  const { db, log, now, process, epoch, placesMax } = deps;
   const owner = { process, epoch };
-  const state = createState();
+  const state: RunnerState = { running: 0, isStopping: false, wake: createWake() };
   const stopping = new AbortController();
   // Apart from `state.wake`, which each item wakes.
   const pauses = createWake();
   const wait = (ms: number): Promise<void> =>
     state.isStopping ? Promise.resolve() : pauses.wait(ms);
-  const { signal } = stopping;
-  const control: RunControl = { signal, wait, exclusively: createLimit(EXCLUSIVE_MAX) };
-  const kinds = [
-    {
-      by: "gateway",
-      max: BATCHES_MAX,
-      perAccount: BATCHES_PER_ACCOUNT_MAX,
-      run: (batch: Batch) => runBatch(deps, state, batch),
-    },
-    {
-      by: "provider",
-      max: PROVIDER_BATCHES_MAX,
-      perAccount: PROVIDER_BATCHES_PER_ACCOUNT_MAX,
-      run: (batch: Batch) => runAtProvider(deps, control, batch),
-    },
-  ] as const;
-  const running = {
-    gateway: new Map<string, RunningBatch>(),
-    provider: new Map<string, RunningBatch>(),
+  const control = { signal: stopping.signal, wait, exclusively: createLimit(EXCLUSIVE_MAX) };
+  const gateway = {
+    by: "gateway",
+    places: createPlaces(placesMax ?? BATCHES_MAX, BATCHES_PER_ACCOUNT_MAX, now),
+    run: (batch: Batch, turn: Turn) => runBatch(deps, state, batch, turn),
+  } as const;
+  const provider = {
+    by: "provider",
+    places: createPlaces(placesMax ?? PROVIDER_BATCHES_MAX, PROVIDER_BATCHES_PER_ACCOUNT_MAX, now),
+    run: (batch: Batch, turn: Turn) => runAtProvider(deps, control, batch, turn),
+  } as const;
+  const works = new Set<Promise<void>>();
+
+  const release = async (id: string, dueAt: number): Promise<void> => {
+    while (!state.isStopping)
+      try {
+        return await db.write((tx) => releaseBatch(tx, id, owner, dueAt));
+      } catch (cause) {
+        log.error("a batch was not released", { batch: id, cause });
+        await wait(FAILED_PAUSE_MS);
+      }
+  };
+  const begin = ({ places, run }: typeof gateway | typeof provider, batch: Batch): void => {
+    const turn = places.take(batch.accountId);
+    const work = run(batch, turn)
+      .catch((cause: unknown) => {
+        log.error("a batch failed", { batch: batch.id, cause });
+        // It is tried again later, perhaps by another process.
+        return now() + FAILED_PAUSE_MS;
+      })
+      .then((dueAt) => (dueAt === undefined ? undefined : release(batch.id, dueAt)))
+      .finally(() => {
+        turn.end();
+        works.delete(work);
+      });
+    works.add(work);
   };
   return {
     claim: async () => {
-      for (const { by, max, perAccount, run } of kinds) {
-        const runs = running[by];
-        if (state.isStopping || runs.size >= max) continue;
-        const counts = countByAccount(runs.values());
-        const paused = by === "gateway" ? pausedAccounts(state, deps.now()) : [];
-        const except = [...fullAccounts(counts, perAccount), ...paused];
-        const found = await findUnowned(db, by, { limit: max - runs.size, except });
-        for (const { id, accountId } of found) {
-          const count = counts.get(accountId) ?? 0;
-          if (count >= perAccount) continue;
-          counts.set(accountId, count + 1);
+      for (const kind of [gateway, provider]) {
+        const { by, places } = kind;
+        const free = places.free();
+        const filter = { ...places.filter(), limit: Math.max(1, free), now: now() };
+        const found = await findWaiting(db, by, filter);
+        places.setWanted(free === 0 && found.length > 0);
+        for (const { id } of free === 0 ? [] : found) {
+          if (state.isStopping) return;
           const batch = await db.write((tx) => claimBatch(tx, id, owner));
-          if (batch === undefined) continue;
-          const work = run(batch)
-            .catch(async (cause: unknown) => {
-              log.error("a batch failed", { batch: id, cause });
-              // It is tried again later, perhaps by another process.
-              await wait(FROZEN_PAUSE_MS);
-              await db.write((tx) => releaseBatch(tx, id, owner));
-            })
-            .finally(() => runs.delete(id));
-          runs.set(id, { accountId, work });
+          if (batch !== undefined) begin(kind, batch);
         }
       }
     },
@@ -142,45 +155,67 @@ export function createBatchRunner(deps: BatchRunnerDeps): BatchRunner {
       pauses.all();
     },
     whenIdle: async () => {
-      const runs = [...running.gateway.values(), ...running.provider.values()];
-      await Promise.all(runs.map(({ work }) => work));
+      await Promise.all(works);
       await db.write((tx) => releaseBatches(tx, owner));
     },
   };
 }
 
-interface RunningBatch {
-  readonly accountId: string;
-  readonly work: Promise<void>;
+/** The time of a batch in its place. */
+interface Turn {
+  /** True once if the batch has to give its place to one that waits. */
+  readonly isOver: () => boolean;
+  readonly end: () => void;
 }
 
-function fullAccounts(counts: ReadonlyMap<string, number>, max: number): readonly string[] {
-  return [...counts].flatMap(([id, count]) => (count >= max ? [id] : []));
+interface Places {
+  readonly free: () => number;
+  readonly filter: () => Pick<WaitingFilter, "running" | "perAccount">;
+  readonly take: (accountId: string) => Turn;
+  /** Whether a batch waits for a place. */
+  readonly setWanted: (isWanted: boolean) => void;
 }
 
-function createState(): RunnerState {
-  return { running: 0, isStopping: false, wake: createWake(), frozenUntil: new Map() };
+function createPlaces(max: number, perAccount: number, now: () => number): Places {
+  const taken = new Set<{ readonly accountId: string }>();
+  let isWanted = false;
+  return {
+    free: () => max - taken.size,
+    filter: () => {
+      const running = new Map<string, number>();
+      for (const { accountId } of taken) running.set(accountId, (running.get(accountId) ?? 0) + 1);
+      return { running, perAccount };
+    },
+    take: (accountId) => {
+      const place = { accountId };
+      taken.add(place);
+      const until = now() + TURN_MS;
+      return {
+        isOver: () => {
+          if (!isWanted || !isDue(until, now(), TURN_MS)) return false;
+          isWanted = false;
+          return true;
+        },
+        end: () => void taken.delete(place),
+      };
+    },
+    setWanted: (wanted) => {
+      isWanted = wanted;
+    },
+  };
 }
 
-/** Accounts that were frozen a moment ago. */
-function pausedAccounts({ frozenUntil }: RunnerState, now: number): readonly string[] {
-  for (const [id, at] of frozenUntil) if (isDue(at, now, FROZEN_PAUSE_MS)) frozenUntil.delete(id);
-  return [...frozenUntil.keys()];
-}
-
-function countByAccount(runs: Iterable<RunningBatch>): Map<string, number> {
-  const counts = new Map<string, number>();
-  for (const { accountId } of runs) counts.set(accountId, (counts.get(accountId) ?? 0) + 1);
-  return counts;
-}
-
+/** Returns when the batch may go on if it gave its place back. */
 async function runAtProvider(
   deps: BatchRunnerDeps,
   control: RunControl,
   batch: Batch,
-): Promise<void> {
-  const end = await runProviderBatch(deps, control, batch);
+  turn: Turn,
+): Promise<number | undefined> {
+  const end = await runProviderBatch(deps, control, batch, turn.isOver);
+  if (typeof end === "number") return end;
   if (end !== undefined && end !== "lost") await finishBatch(deps, batch, end);
+  return undefined;
 }
 
 /** Runs at most so many tasks at a time. */
@@ -203,11 +238,15 @@ interface RunnerState {
   running: number;
   isStopping: boolean;
   readonly wake: Wake;
-  /** By account. Its batches take the place of no other account's until then. */
-  readonly frozenUntil: Map<string, number>;
 }
 
-async function runBatch(deps: BatchRunnerDeps, state: RunnerState, batch: Batch): Promise<void> {
+/** Returns when the batch may go on if it gave its place back. */
+async function runBatch(
+  deps: BatchRunnerDeps,
+  state: RunnerState,
+  batch: Batch,
+  turn: Turn,
+): Promise<number | undefined> {
   const run: BatchRun = {
     batch,
     sealer: openSealer(deps.kek, batch, batch.dataKey),
@@ -219,27 +258,24 @@ async function runBatch(deps: BatchRunnerDeps, state: RunnerState, batch: Batch)
     pausedUntil: 0,
     refreshedAt: Number.NEGATIVE_INFINITY,
     end: undefined,
+    dueAt: undefined,
   };
+  const { now } = deps;
   while (!state.isStopping) {
     await refresh(deps, run);
-    if (run.end !== undefined) break;
+    if (run.end === undefined && turn.isOver()) run.dueAt ??= now();
+    if (run.end !== undefined || run.dueAt !== undefined) break;
     const item = canStart(deps, state, run) ? await nextItem(deps, run) : undefined;
     if (item !== undefined) start(deps, state, run, item);
     else if (isDone(run)) run.end = "completed";
+    else if (run.running.size === 0 && run.pausedUntil > now() + SHORT_WAIT_MS)
+      run.dueAt = run.pausedUntil;
     else await state.wake.wait(WAIT_MS);
   }
+  if (run.dueAt !== undefined) turn.end();
   await Promise.all(run.running);
-  if (run.end === "frozen") return pauseFrozen(deps, state, batch);
   if (run.end !== undefined && run.end !== "lost") await finishBatch(deps, batch, run.end);
-}
-
-async function pauseFrozen(
-  { db, now, process, epoch }: BatchRunnerDeps,
-  { frozenUntil }: RunnerState,
-  { id, accountId }: Batch,
-): Promise<void> {
-  frozenUntil.set(accountId, now() + FROZEN_PAUSE_MS);
-  await db.write((tx) => releaseBatch(tx, id, { process, epoch }));
+  return run.dueAt;
 }
 
 /** Whether the batch goes on: it may be canceled, expired, or taken over by another process. */
@@ -252,7 +288,7 @@ async function refresh(deps: BatchRunnerDeps, run: BatchRun): Promise<void> {
   if (owned === undefined) run.end = "lost";
   else if (owned.status === "canceling") run.end = "canceled";
   else if (now() >= expiresAt) run.end = "expired";
-  else if (await isFrozen(accountId)) run.end = "frozen";
+  else if (await isFrozen(accountId)) run.dueAt = now() + FAILED_PAUSE_MS;
 }
 
 function canStart({ isBusy, now }: BatchRunnerDeps, state: RunnerState, run: BatchRun): boolean {
@@ -273,7 +309,7 @@ async function nextItem(
   if (retried !== undefined) return retried;
   if (run.queue.length === 0 && !run.isRead) {
     const read = await readPending(db, run.batch.id, { after: run.after, limit: PAGE_ITEMS });
-    run.queue = read.map((item) => ({ ...item, failures: 0, at: 0 }));
+    run.queue = read.map((item) => ({ ...item, at: 0 }));
     run.after = read.at(-1)?.position ?? run.after;
     run.isRead = read.length === 0;
   }
@@ -314,13 +350,25 @@ async function runItem(deps: BatchRunnerDeps, run: BatchRun, item: QueuedItem): 
     const fault = error instanceof Fault ? error : unexpectedFault(deps, run, item, error);
     const delayMs = retryDelay(fault, item.failures);
     if (delayMs === undefined) return endInError(deps.db, run, item, { fault, requestId });
-    // Another process, which was taken for dead, has ended it: each further call would cost and could not be charged.
-    if (!(await isPending(deps.db, run.batch.id, item.position))) return;
     const isFailure = FAILURES.has(fault.code);
+    // Another process, which was taken for dead, has ended it: each further call would cost and could not be charged.
+    if (!(await isOpen(deps, run, item, isFailure))) return;
     if (!isFailure) run.pausedUntil = deps.now() + delayMs;
     const failures = item.failures + (isFailure ? 1 : 0);
     run.retried.push({ ...item, failures, at: deps.now() + delayMs });
   }
+}
+
+/** Whether the item has not ended. Stores a failure, so that it counts in the next turn of the batch. */
+async function isOpen(
+  { db }: BatchRunnerDeps,
+  { batch: { id } }: BatchRun,
+  { position }: QueuedItem,
+  isFailure: boolean,
+): Promise<boolean> {
+  return isFailure
+    ? await db.write((tx) => countFailure(tx, id, position))
+    : await isPending(db, id, position);
 }
 
 /** An item that the gateway fails at ends after some repetitions, too: else it would be repeated until its batch expires. */
@@ -345,7 +393,7 @@ const FAILURES: ReadonlySet<FaultCode> = new Set([
 
 /** Undefined for an error that the item ends with. */
 function retryDelay({ code, status, options }: Fault, failures: number): number | undefined {
-  if (code === "workspace_frozen") return FROZEN_PAUSE_MS;
+  if (code === "workspace_frozen") return FAILED_PAUSE_MS;
   if (WAITS.has(code)) return Math.min(PAUSE_MAX_MS, (options.retryAfterSeconds ?? 1) * SECOND_MS);
   const canPass = FAILURES.has(code) && (status >= 500 || status === 409);
   return canPass && failures < FAILURES_MAX ? SECOND_MS * 2 ** failures : undefined;

@@ -51,7 +51,7 @@ async function finish(tx: Tx, deps: FinishDeps, batch: Batch, end: BatchEnd): Pr
   if (end !== "completed") await endPending(tx, id, end);
   const sums = await sumItems(tx, id);
   // Items that this process did not read: the batch is run again.
-  if (sums.some(({ status }) => status === "pending")) return releaseBatch(tx, id, deps);
+  if (sums.some(({ status }) => status === "pending")) return releaseBatch(tx, id, deps, now);
   const counts = toCounts(sums);
   const cost = sums.reduce((sum, one) => sum + one.cost, 0n);
   const bytesOf = (isOutput: boolean): number =>

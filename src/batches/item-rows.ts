@@ -89,6 +89,8 @@ function lastPosition(rows: readonly Row[]): number | undefined {
 export interface PendingItem {
   readonly position: number;
   readonly share: Nano;
+  /** How often its provider has failed. */
+  readonly failures: number;
   readonly sealedRequest: Uint8Array;
 }
 
@@ -115,7 +117,7 @@ export async function readPending(
   const last = lastPosition(sizes);
   if (last === undefined) return [];
   const rows = await reader.all(
-    `select position, share, sealed_request from batch_item ${where} and position <= ? order by position`,
+    `select position, share, failures, sealed_request from batch_item ${where} and position <= ? order by position`,
     [...values, last],
   );
   return rows.map((row) => toPendingItem(batchId, row));
@@ -124,7 +126,12 @@ export async function readPending(
 function toPendingItem(batchId: string, row: Row): PendingItem {
   const sealedRequest = bytesOrNull(row, "sealed_request");
   if (sealedRequest === null) throw new Error(`an item of ${batchId} has no request`);
-  return { position: integer(row, "position"), share: toNano(row["share"]), sealedRequest };
+  return {
+    position: integer(row, "position"),
+    share: toNano(row["share"]),
+    failures: integer(row, "failures"),
+    sealedRequest,
+  };
 }
 
 /** An item of a batch at a provider; undefined if it has ended. */
@@ -134,7 +141,7 @@ export async function findPending(
   position: number,
 ): Promise<PendingItem | undefined> {
   const row = await reader.get(
-    `select position, share, sealed_request from batch_item
+    `select position, share, failures, sealed_request from batch_item
      where batch_id = ? and position = ? and status = 'pending' and provider_batch_id = ?`,
     [batchId, position, id],
   );
@@ -151,6 +158,15 @@ export async function isPending(
     [batchId, position],
   );
   return row !== undefined;
+}
+
+/** Counts a failure of the item's provider. False if the item has ended. */
+export async function countFailure(tx: Tx, batchId: string, position: number): Promise<boolean> {
+  const counted = await tx.run(
+    "update batch_item set failures = failures + 1 where batch_id = ? and position = ? and status = 'pending'",
+    [batchId, position],
+  );
+  return counted === 1;
 }
 
 /**

@@ -336,7 +336,7 @@ interface BatchContext {
 
 function createBatchServices(
   config: Config,
-  { log, now, batchPollMs = SECOND_MS }: ServerOptions,
+  { log, now, batchPollMs = SECOND_MS, batchPlaces }: ServerOptions,
   { core: { db, master, epoch }, modelCalls: { inference, responses }, overload }: BatchContext,
 ): { readonly batches: Batches; readonly batchRunner: BatchRunner; readonly files: Files } {
   const kek = deriveBatchKek(master);
@@ -354,6 +354,7 @@ function createBatchServices(
     isFrozen: async (accountId) => (await findFreeze(db, accountId)) !== undefined,
     target: { parse, route, plan, respond, lease: hold.lease },
     pollMinMs: batchPollMs,
+    placesMax: batchPlaces,
     onNoBatches: (provider) => withoutBatches.add(provider),
     isBusy: () => overload !== "off" && overload.isBusy(),
     endResponse: responses.endQueued,

@@ -1,7 +1,12 @@
 // Attacks on the limits of batches: what an account stores, what is in memory at a time, and whose batches run.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { discardBatch, findUnowned, LIVE_COUNTS } from "../../src/batches/batch-rows.ts";
+import {
+  discardBatch,
+  findWaiting,
+  LIVE_COUNTS,
+  WAIT_MAX_MS,
+} from "../../src/batches/batch-rows.ts";
 import { toBatchItem } from "../../src/batches/item-ends.ts";
 import { insertItems, readPending, readResults } from "../../src/batches/item-rows.ts";
 import { errorOf, expectSettledLedger, type Json } from "../inference/support/harness.ts";
@@ -208,7 +213,7 @@ for (const store of STORE_KINDS) {
       for (const id of ids) await waitForEnd(gateway, many, id);
     });
 
-    test("unowned batches are found in turns of their accounts", async () => {
+    test("waiting batches are found in turns of their accounts", async () => {
       const { db } = gateway.server;
       const insert = (id: string, accountId: string) =>
         db.write((tx) =>
@@ -228,23 +233,33 @@ for (const store of STORE_KINDS) {
       ] as const)
         await insert(id, account);
       // In one transaction, so that the runner of the gateway does not see them without an owner.
-      const find = (options: Parameters<typeof findUnowned>[2]) =>
+      const find = (options: Partial<Parameters<typeof findWaiting>[2]>) =>
         db.write(async (tx) => {
           await tx.run("update batch set process = null where account_id in ('acct_a', 'acct_b')");
-          const found = await findUnowned(tx, "provider", options);
+          const filter = { limit: 4, running: new Map(), perAccount: 8, now: 1_000 };
+          const found = await findWaiting(tx, "provider", { ...filter, ...options });
           await tx.run(
             "update batch set process = 'held' where account_id in ('acct_a', 'acct_b')",
           );
           return found.map(({ id }) => id);
         });
-      expect(await find({ limit: 2, except: [] })).toEqual(["batch_1", "batch_4"]);
-      expect(await find({ limit: 4, except: [] })).toEqual([
-        "batch_1",
-        "batch_4",
-        "batch_2",
-        "batch_3",
-      ]);
-      expect(await find({ limit: 4, except: ["acct_a"] })).toEqual(["batch_4"]);
+      const setDue = (id: string, at: number) =>
+        db.write((tx) => tx.run("update batch set due_at = ? where id = ?", [at, id]));
+      const inTurns = ["batch_1", "batch_4", "batch_2", "batch_3"];
+      expect(await find({ limit: 2 })).toEqual(inTurns.slice(0, 2));
+      expect(await find({})).toEqual(inTurns);
+      // Those that run already count.
+      const running = new Map([["acct_a", 1]]);
+      expect(await find({ running })).toEqual(["batch_4", "batch_1", "batch_2", "batch_3"]);
+      expect(await find({ running, perAccount: 2 })).toEqual(["batch_4", "batch_1"]);
+      // One that has had its turn comes after the others of its account, and one that waits for its time is not found.
+      await setDue("batch_1", 1_000);
+      expect(await find({})).toEqual(["batch_2", "batch_4", "batch_3", "batch_1"]);
+      await setDue("batch_1", 1_001);
+      expect(await find({})).toEqual(["batch_2", "batch_4", "batch_3"]);
+      // A clock was set back.
+      await setDue("batch_1", 1_001 + WAIT_MAX_MS);
+      expect(await find({})).toContain("batch_1");
       await db.write((tx) => tx.run("delete from batch where account_id in ('acct_a', 'acct_b')"));
     });
 

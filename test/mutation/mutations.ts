@@ -252,7 +252,7 @@ const HOSTILE: readonly Mutation[] = [
     [
       [
         "an item that another process has ended is run again until its batch expires",
-        "    if (!(await isPending(deps.db, run.batch.id, item.position))) return;\n",
+        "    if (!(await isOpen(deps, run, item, isFailure))) return;\n",
         "",
       ],
     ],
@@ -440,12 +440,22 @@ const LEDGER: readonly Mutation[] = [
   ),
   ...of(
     "src/batches/batch-runner.ts",
-    ["batches/frozen-batches"],
+    ["batches/shared-places"],
     [
       [
-        "batches of frozen accounts keep those of others from running",
-        '  else if (await isFrozen(accountId)) run.end = "frozen";\n',
-        "  else if (await isFrozen(accountId)) run.pausedUntil = now() + FROZEN_PAUSE_MS;\n",
+        "batches that wait for their keys keep those of others from running",
+        "run.running.size === 0 && run.pausedUntil > now() + SHORT_WAIT_MS",
+        "run.running.size < 0",
+      ],
+      [
+        "a batch of long calls keeps its place until its end",
+        "if (!isWanted || !isDue(until, now(), TURN_MS)) return false;",
+        "if (until > 0) return false;",
+      ],
+      [
+        "the failures of an item are forgotten when its batch waits",
+        "db.write((tx) => countFailure(tx, id, position))",
+        "isPending(db, id, position)",
       ],
     ],
   ),

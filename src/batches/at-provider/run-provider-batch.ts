@@ -57,11 +57,13 @@ const APIS: Readonly<Record<BatchApi, ProviderBatchApi>> = {
   together: togetherBatches,
 };
 
+/** Returns a time if the batch gave its place to another one: when it is due. */
 export async function runProviderBatch(
   deps: ProviderRunDeps,
   control: RunControl,
   batch: Batch,
-): Promise<BatchEnd | "lost" | undefined> {
+  isTurnOver: () => boolean,
+): Promise<BatchEnd | "lost" | number | undefined> {
   const { now } = deps;
   const open: OpenBatch = { batch, sealer: openSealer(deps.kek, batch, batch.dataKey) };
   const state = await readState(deps, batch);
@@ -80,6 +82,9 @@ export async function runProviderBatch(
       deps.log.error("a provider did not end a batch", { batch: batch.id });
       return "expired";
     }
+    // How often results could not be read is in memory only.
+    if (jobs.every(({ failedReads }) => failedReads === 0) && isTurnOver())
+      return Math.min(...jobs.map(({ at, row }) => (row.state === "ended" ? Infinity : at)));
     await control.wait(deps.pollMinMs);
   }
   return undefined;

@@ -878,7 +878,8 @@ create table batch (
   expired bigint not null, -- as `succeeded`
   cost bigint not null, -- sum of its items in nano-dollars, once it has ended
   process text, -- process that runs it
-  epoch bigint -- run of that process
+  epoch bigint, -- run of that process
+  due_at bigint not null default 0 -- when a process may run it next
 );
 
 create index batch_by_account on batch (account_id, id);
@@ -896,6 +897,7 @@ create table batch_item (
   status text not null, -- `pending`, `succeeded`, `errored`, `canceled` or `expired`
   share bigint not null, -- nano-dollars that the hold of the batch has for it
   cost bigint not null, -- nano-dollars
+  failures bigint not null default 0, -- how often its provider has failed
   http_status bigint, -- of its response
   request_id text, -- call that ended it, which has a usage record
   sealed_request bytea, -- encrypted, until it ends
