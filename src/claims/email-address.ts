@@ -39,7 +39,7 @@ export function canonicalMailbox(address: string): string {
   const domain = folded.slice(at + 1);
   const rules = lookUp(MAILBOX_RULES, domain);
   if (rules === undefined) return folded;
-  const name = local.replace(/\+.*$/, "");
+  const [name = ""] = local.split("+", 1);
   return `${rules.ignoresDots === true ? name.replaceAll(".", "") : name}@${rules.domain}`;
 }
 

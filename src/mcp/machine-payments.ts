@@ -68,7 +68,7 @@ export function paymentMeta(headers: Headers): JsonObject | undefined {
 }
 
 function parseChallenge(parameters: string): JsonObject {
-  const entries = [...parameters.matchAll(/(\w+)="([^"]*)"/g)].map(
+  const entries = [...parameters.matchAll(/\b(\w+)="([^"]*)"/g)].map(
     ([, name = "", value = ""]) => [name, name === "request" ? decodeJson(value) : value] as const,
   );
   return Object.fromEntries(entries);

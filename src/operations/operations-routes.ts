@@ -115,7 +115,7 @@ function requireMetricsAccess(access: OperationsDeps["metricsAccess"], headers: 
     throw new Fault("not_found", "metrics are off", {
       message: "Metrics are off. The operator turns them on with POSTERN_METRICS_TOKEN.",
     });
-  const sent = /^bearer +(.+)$/i.exec(headers.get("authorization") ?? "")?.[1] ?? "";
+  const sent = /^bearer +(\S.*)$/i.exec(headers.get("authorization") ?? "")?.[1] ?? "";
   if (!timingSafeEqualText(sent, access.reveal()))
     throw new Fault("invalid_api_key", "wrong metrics token", {
       message: "Send the metrics token (POSTERN_METRICS_TOKEN) as `authorization: Bearer <token>`.",

@@ -21,7 +21,7 @@ export function parseFilter(filter: string): EqualsFilter {
   return {
     attribute: attribute
       .replace(SCHEMA_PREFIX, "")
-      .replace(/\[[^\]]*\]/, "")
+      .replace(/\[[^[\]]*\]/, "")
       .toLowerCase(),
     value,
   };

@@ -208,6 +208,6 @@ export function selectAttributes(
 }
 
 function namesOf(list = ""): ReadonlySet<string> {
-  const names = list.split(",").map((name) => name.trim().toLowerCase().replace(/\..*$/, ""));
+  const names = list.split(",").map((name) => name.trim().toLowerCase().split(".", 1)[0] ?? "");
   return new Set(names.filter((name) => name !== ""));
 }

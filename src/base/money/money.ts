@@ -83,7 +83,10 @@ function decimalText(amount: bigint, digits: number): string {
 function plainDecimal(value: number): string {
   const text = String(value);
   if (!text.includes("e")) return text;
-  const plain = value.toFixed(9).replace(/0+$/, "").replace(/\.$/, "");
+  const plain = value
+    .toFixed(9)
+    .replace(/(?<!0)0+$/, "")
+    .replace(/\.$/, "");
   // With more digits than that, `plain` would be another amount.
   return Number(plain) === value ? plain : text;
 }

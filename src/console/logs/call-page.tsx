@@ -190,7 +190,7 @@ function alignDecimals(amounts: readonly string[]): readonly string[] {
 function perMillion(usd: string): string {
   const [whole = "0", fraction = ""] = usd.split(".");
   const digits = fraction.padEnd(6, "0");
-  const text = `${whole}${digits.slice(0, 6)}.${digits.slice(6)}`.replace(/\.?0*$/, "");
+  const text = `${whole}${digits.slice(0, 6)}.${digits.slice(6)}`.replace(/\.?(?<!0)0*$/, "");
   return text.replace(/^0+(?=\d)/, "") || "0";
 }
 

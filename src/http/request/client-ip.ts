@@ -83,7 +83,7 @@ function unmapIpv4(compressed: string): string | undefined {
 
 /** The spelling of RFC 5952 without a zone, and with an embedded IPv4 address in hexadecimal. */
 function compressIpv6(address: string): string {
-  return new URL(`http://[${address.replace(/%.*$/, "")}]`).hostname.slice(1, -1);
+  return new URL(`http://[${address.split("%", 1)[0]}]`).hostname.slice(1, -1);
 }
 
 function expandIpv6Groups(address: string): readonly string[] {

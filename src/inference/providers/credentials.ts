@@ -174,7 +174,7 @@ const MESSAGES_PATHS_WITHOUT_VERSION = {
 function operatorAccount(declared: OperatorProvider, deps: ProviderAccountsDeps): ProviderAccount {
   const rawKey =
     declared.api_key_env === undefined ? undefined : deps.readKeyVariable(declared.api_key_env);
-  const baseUrl = declared.base_url.replace(/\/+$/, "");
+  const baseUrl = declared.base_url.replace(/(?<!\/)\/+$/, "");
   // A base URL that ends with the API version must not get it again from Anthropic's paths.
   const paths: typeof WIRE_PATHS = baseUrl.endsWith("/v1")
     ? { ...WIRE_PATHS, messages: MESSAGES_PATHS_WITHOUT_VERSION }

@@ -24,7 +24,7 @@ const TIMEOUT_MS = 15 * SECOND_MS;
 
 export function createFetchPage(fetchFile: FetchFile, now: () => number): FetchPage {
   return async (request) => {
-    const url = request.url.replace(/^http:/, "https:").replace(/#.*$/, "");
+    const [url = ""] = request.url.replace(/^http:/, "https:").split("#", 1);
     if (!isAllowedPage(url, request)) return { error: "url_not_allowed" };
     let refused: FetchError | undefined;
     const file = await fetchFile({

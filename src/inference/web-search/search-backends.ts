@@ -142,7 +142,7 @@ export function createSearchBackend(setting: SearchBackendSetting): SearchWeb {
       ? (query: SearchQuery) => Promise.resolve(simulatedResults(query))
       : (query: SearchQuery) =>
           searchAt(BACKENDS[backend], query, {
-            baseUrl: (baseUrl ?? BACKENDS[backend].baseUrl ?? "").replace(/\/+$/, ""),
+            baseUrl: (baseUrl ?? BACKENDS[backend].baseUrl ?? "").replace(/(?<!\/)\/+$/, ""),
             apiKey: apiKey?.reveal() ?? "",
           });
   return async (query) => boundedSources(await found(query), query);

@@ -54,7 +54,8 @@ export function readException(
   message: string | undefined,
   status?: number,
 ): CanonicalError {
-  const name = type === undefined ? undefined : (/([A-Za-z]+)(?::.*)?$/.exec(type)?.[1] ?? type);
+  const name =
+    type === undefined ? undefined : (/(?<![A-Za-z])([A-Za-z]+)(?::.*)?$/.exec(type)?.[1] ?? type);
   const known = name === undefined ? undefined : lookUp(CODE_BY_EXCEPTION, name.toLowerCase());
   return toCanonicalError({
     status: status ?? known?.[1] ?? UPSTREAM_ERROR,
