@@ -6,7 +6,7 @@ import { Fault } from "../../base/fault.ts";
 import type { JsonObject } from "../../base/json.ts";
 import type { Log } from "../../base/log.ts";
 import { minNano, type Nano, usdText } from "../../base/money/money.ts";
-import { DAY_MS, MINUTE_MS, SECOND_MS } from "../../base/time.ts";
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from "../../base/time.ts";
 import type { AuthenticatedKey } from "../../http/route.ts";
 import { lockBalance } from "../../ledger/payments/adjustments.ts";
 import {
@@ -15,6 +15,7 @@ import {
   postPayment,
   postReturn,
 } from "../../ledger/payments/payments.ts";
+import { clampDueTimes, type DueTable } from "../../store/clamp-due.ts";
 import type { Db, Reader, Tx } from "../../store/db.ts";
 import type { ChainClient, ChainLookup } from "./chain-client.ts";
 import type { FacilitatorClient } from "./facilitator-client.ts";
@@ -49,6 +50,8 @@ export const SETTLE_MS = 2 * MINUTE_MS;
 /** How long a wallet is refused after a loss. */
 const REFUSED_MS = 30 * DAY_MS;
 const BATCH_MAX = 50;
+/** At most the end of a signature, with its grace. */
+const DUE_TABLE: DueTable = { table: "metered_payment", maxAheadMs: 3 * HOUR_MS };
 
 export interface UptoDeps {
   readonly db: Db;
@@ -223,6 +226,7 @@ async function settleAmount(
 /** Resumes the payments of calls that have ended without it: after a crash, an abort, or an unknown outcome. */
 export async function pollUpto(upto: UptoDeps): Promise<void> {
   const { db, now, log } = upto;
+  await clampDueTimes(db, DUE_TABLE, now());
   for (const payment of await listDueMeteredPayments(db, { now: now(), limit: BATCH_MAX })) {
     const dueAt = now() + LEASE_MS;
     if (!(await leaseMeteredPayment(db, payment, dueAt))) continue;

@@ -453,6 +453,21 @@ describe.each(STORE_KINDS)("upto with faults on %s", (store) => {
       expect(spent()).toBeGreaterThan(0n);
     });
 
+    test("is settled in time if a clock that ran ahead has put it off", async () => {
+      facilitator.faults.settle = "down";
+      await call(await sign());
+      facilitator.faults.settle = "ok";
+      await gateway.server.db.write((tx) =>
+        tx.run("update metered_payment set due_at = ? where payer = ?", [
+          now() + 365 * 86_400_000,
+          wallet.address.toLowerCase(),
+        ]),
+      );
+      await pollUpto(other);
+      // A job of the gateway may have the payment at first.
+      await eventually(async () => (await paymentsOf())[0]?.["state"] === "paid");
+    });
+
     test("that is never mined is lost once its signature has expired", async () => {
       facilitator.faults.settle = "dropped";
       expect((await call(await sign())).status).toBe(200);
