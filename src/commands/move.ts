@@ -24,7 +24,7 @@ import { describeMissingStore, withConfig } from "./with-store.ts";
 export const moveCommand: Command = {
   summary: "Copy the store to PostgreSQL or SQLite, and verify the copy",
   details:
-    "Stop the gateway first. The target must be empty. All rows are compared, and the ledger is verified on both sides. The\nsource is not changed. If the command is interrupted, run it again: it continues.\nExit code 1 if the copy is not complete or differs.",
+    "Stop the gateway first. The target must be empty. All rows are compared, and the ledger is verified on both sides. The\nsource keeps its rows and is marked as moved: no gateway starts on it. If the command is interrupted, run it again: it\ncontinues.\nExit code 1 if the copy is not complete or differs.",
   positionals: [],
   flags: {
     to: requiredFlag("<target>", "A postgres:// URL, or a folder for SQLite."),

@@ -29,7 +29,7 @@ export const adminAccountCommands: Readonly<Record<string, Command>> = {
   "admin list": {
     summary: "List accounts, newest first",
     details:
-      "--search takes the beginning of an account or key ID, an invoice ID, or a member's email address.\nAmounts are US dollars. States: active, frozen (by an operator), owing (after a dispute).",
+      "--search takes the beginning of an account or key ID, an invoice ID, or a member's email address.\nAmounts are US dollars. States: active, frozen (by an operator), owing (a debt).",
     positionals: [],
     flags: {
       search: stringFlag("<text>", "Only accounts that match."),
@@ -68,7 +68,7 @@ export const adminAccountCommands: Readonly<Record<string, Command>> = {
   },
   "admin unfreeze": {
     summary: "Unfreeze an account",
-    details: "A debt after a dispute keeps it frozen; use postern admin write-off.",
+    details: "A debt still blocks calls that cost credits; postern admin write-off ends it.",
     positionals: ["account"],
     flags: { reason: REASON_FLAG },
     run: (args, cli) => withStore(cli, (db) => unfreezeCommand(db, args, cli)),

@@ -73,7 +73,7 @@ export const adminBillingCommands: Readonly<Record<string, Command>> = {
       withStore(cli, (db, config) => markNotOnChainCommand(db, config, { args, cli })),
   },
   "admin write-off": {
-    summary: "Write off what an account owes after a dispute, and unfreeze it",
+    summary: "Write off what an account owes",
     positionals: ["account"],
     flags: { reason: REASON_FLAG },
     run: (args, cli) => withStore(cli, (db) => writeOffCommand(db, args, cli)),

@@ -105,7 +105,7 @@ export async function unfreezeAccount(tx: Tx, change: AccountChange): Promise<Ch
   return { isChanged: true, before, after };
 }
 
-/** Writes off what an account owes after a dispute. */
+/** Writes off what an account owes, after a dispute or for calls. */
 export async function writeOffAccountDebt(
   tx: Tx,
   change: AccountChange & { readonly id: string },

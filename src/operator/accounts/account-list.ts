@@ -13,7 +13,7 @@ import {
 } from "../../store/db.ts";
 
 export const ACCOUNT_STATES = ["active", "frozen", "owing"] as const;
-/** `frozen` by an operator; `owing` after a dispute, which also freezes the account. */
+/** `frozen` by an operator; `owing`: a debt blocks calls that cost credits. */
 export type AccountState = (typeof ACCOUNT_STATES)[number];
 
 export interface AccountSummary {
