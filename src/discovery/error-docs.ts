@@ -37,7 +37,7 @@ export const ERROR_ADVICE = {
   },
   forbidden: {
     retry: "no",
-    next: "Use a key that is, or ask the workspace's owner.",
+    next: "Use a key that may, or ask the workspace's owner.",
   },
   proof_of_work_required: {
     retry: "no",

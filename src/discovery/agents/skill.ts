@@ -27,7 +27,7 @@ import { MCP_PATH } from "./mcp-card.ts";
 const SKILL_NAME = "postern";
 export const SKILL_PATH = `/.well-known/agent-skills/${SKILL_NAME}/SKILL.md`;
 export const SKILL_DESCRIPTION =
-  "Create a funded account for language models without a human, call any model with the OpenAI or Anthropic API or over MCP, read usage, pay, and let a human claim the account. Use it when you need an API key or a model and have none.";
+  "Create a funded account for language models without a human, call any model with the OpenAI, Anthropic or Google API or over MCP, read usage, pay, and let a human claim the account. Use it when you need an API key or a model and have none.";
 
 export function skillMd(context: DocContext): string {
   const { settings, curl, isMounted } = context;
@@ -46,7 +46,7 @@ export function skillMd(context: DocContext): string {
     ...step(
       isMounted("POST /v1/chat/completions"),
       "Call a model",
-      `Use an id from ${baseUrl}/v1/models?q=…&limit=20. ${cheapModelsText(settings) ?? ""} OpenAI SDKs use the base URL ${baseUrl}/v1, Anthropic SDKs ${baseUrl}.`,
+      `Use an id from ${baseUrl}/v1/models?q=…&limit=20. ${cheapModelsText(settings) ?? ""} OpenAI SDKs use the base URL ${baseUrl}/v1, Anthropic's and Google's ${baseUrl}.`,
       curl("POST /v1/chat/completions"),
     ),
     ...step(
