@@ -83,7 +83,7 @@ const RULES = `## Rules
 - **Instructions** keep their position. Leading instructions go to the provider's system field. Later ones stay in place as
   instructions if the model supports that, else as user text.
 - **Tool results** follow the turn with their calls, in order. Results without a call, duplicate or unknown call ids, and calls
-  without a result get a 400 on all three APIs.
+  without a result get a 400 on every API.
 - **Tool call ids** are preserved. If a provider restricts their format, they are encoded reversibly.
 - **Numbers of more than 15 digits** are read as doubles, as JavaScript does: \`9223372036854775807\` becomes \`9223372036854776000\` in
   schemas, in arguments and results that an API has as objects, and in stored turns that are sent again. Arguments that both APIs have as text
@@ -103,7 +103,7 @@ const RULES = `## Rules
   location and the context size where the provider has them. Domains that a provider cannot respect are a 400, and so is
   \`external_web_access: false\`. Gemini does not combine a search with functions here.
 - **Searches in replies** have the form of your API: \`web_search_call\` items on Responses, \`server_tool_use\` and
-  \`web_search_tool_result\` blocks on Messages, citations on all three. A search at Google comes after the text, because
+  \`web_search_tool_result\` blocks on Messages, grounding on generateContent, and citations on the other three. A search at Google comes after the text, because
   Google reports it there. Searches and citations of another provider that you send back are dropped; the text stays.
 - **Code that the provider runs**: \`code_interpreter\` of OpenAI and xAI, \`code_execution_…\` of Anthropic and Gemini's code execution are
   translated into each other. You pay what the provider charges for it. Files in a container and network access for code are a 400. Runs in replies
@@ -456,5 +456,5 @@ ${table(head, rows)}
   403 with which OpenRouter and xAI reject a prompt (400 here).
 - An exceeded context window has the code \`context_length_exceeded\` on every API.
 - If a provider rejects the gateway's own account, you get a 503, never a 401.
-- Errors that may be temporary (408, 409, 429, 5xx) are retried, at the same or another provider, before you see them.\n`;
+- Errors that may be temporary (408, 409, 429, 5xx) are retried at the same provider or, except for a 409, at another one, before you see them.\n`;
 }
