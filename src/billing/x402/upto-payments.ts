@@ -16,7 +16,7 @@ import {
   postReturn,
 } from "../../ledger/payments/payments.ts";
 import { clampDueTimes, type DueTable } from "../../store/clamp-due.ts";
-import type { Db, Reader, Tx } from "../../store/db.ts";
+import { type Db, lockByName, type Reader, type Tx } from "../../store/db.ts";
 import type { ChainClient, ChainLookup } from "./chain-client.ts";
 import type { FacilitatorClient } from "./facilitator-client.ts";
 import {
@@ -287,11 +287,12 @@ async function recordProved(
   { id }: MeteredPayment,
   { transaction, entries }: Extract<ChainLookup, { kind: "paid" }>,
 ): Promise<MeteredPayment> {
-  return await changeSettled(upto, id, async (tx, payment, at) =>
-    (await countPaymentsBy(tx, payment, transaction)) < entries
-      ? await setPaid(tx, payment, transaction, at)
-      : {},
-  );
+  return await changeSettled(upto, id, async (tx, payment, at) => {
+    // Else two payments that are recorded at the same time would not count each other.
+    await lockByName(tx, "metered_payment");
+    const others = await countPaymentsBy(tx, payment, transaction);
+    return others < entries ? await setPaid(tx, payment, transaction, at) : {};
+  });
 }
 
 /** Also of a payment that was recorded as lost by mistake. */
