@@ -100,17 +100,25 @@ export interface SinkId {
   readonly name: string;
 }
 
-/** The active sinks that are due, those that fail last. Of a bucket also without calls: its next object is due a period later. */
+/**
+ * The active sinks that are due, those that fail last, and first those of accounts with the fewest requests in flight: slow
+ * destinations of one account do not delay the sinks of others. Of a bucket also without calls: its next object is due a period later.
+ */
 export async function listDueSinks(
   reader: Reader,
   now: number,
   limit: number,
 ): Promise<readonly SinkId[]> {
   const rows = await reader.all(
-    `select account_id, name from sink where status = 'active' and due_at <= ? and (kind = 's3' or exists
-       (select 1 from sink_entry where sink_entry.account_id = sink.account_id and sink_entry.queue = sink.queue))
-     order by case when tries = 0 then 0 else 1 end, due_at, account_id, name limit ?`,
-    [now, limit],
+    `select account_id, name from (
+       select account_id, name, due_at, case when tries = 0 then 0 else 1 end as is_failing,
+         row_number() over (partition by account_id order by case when tries = 0 then 0 else 1 end, due_at, name)
+           + (select count(*) from sink as busy
+              where busy.account_id = sink.account_id and busy.lease is not null and busy.due_at > ?) as queue_position
+       from sink where status = 'active' and due_at <= ? and (kind = 's3' or exists
+         (select 1 from sink_entry where sink_entry.account_id = sink.account_id and sink_entry.queue = sink.queue))
+     ) as due order by is_failing, queue_position, due_at, account_id, name limit ?`,
+    [now, now, limit],
   );
   return rows.map((row) => ({ accountId: text(row, "account_id"), name: text(row, "name") }));
 }

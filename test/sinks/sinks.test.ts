@@ -214,6 +214,28 @@ describeEachStore((store) => {
       expect(receiver.received.length).toBe(1);
     });
 
+    test("of an account with many is not sent to before those of others", async () => {
+      const { id: busy, key } = account;
+      for (const name of ["a", "b", "c"]) await save(name, otlp());
+      account = await registerAccount(gateway);
+      // Before any call: while a sink is saved, the worker of the gateway has the clock of the test.
+      await save("other", otlp());
+      await chat(key);
+      await chat();
+      const { db } = gateway.server;
+      const due = async () =>
+        (await listDueSinks(db, clock(), 1_000))
+          .filter(({ accountId }) => [busy, account.id].includes(accountId))
+          .map(({ name }) => name);
+      expect(await due()).toEqual(["a", "other", "b", "c"]);
+      const lease = { accountId: busy, name: "a", lease: "dlv_slow", now: clock() };
+      await db.write((tx) => leaseSink(tx, lease, clock() + MINUTE_MS));
+      expect(await due()).toEqual(["other", "b", "c"]);
+      await db.write((tx) =>
+        tx.run("delete from sink where account_id in (?, ?)", [busy, account.id]),
+      );
+    });
+
     test("is not sent to a private address, whatever the list of sinks has", async () => {
       await save("traces", otlp());
       await chat();
@@ -432,7 +454,7 @@ describeEachStore((store) => {
       const { key } = account;
       const created = await call(gateway, "POST /v1/keys", {
         key,
-        body: { scopes: ["models:write"] },
+        body: { scopes: ["models:write", "usage:read"] },
       });
       const narrow = textAt(created.body, "api_key");
       expectStatus("listSinks", 200, await call(gateway, "GET /v1/sinks", { key }));
