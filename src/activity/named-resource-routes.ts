@@ -3,6 +3,7 @@
 import { z } from "zod";
 import { keyRoute, keyWriteRoute, type Route } from "../http/route.ts";
 import { listResponse } from "../http/schemas.ts";
+import type { Scope } from "../http/scopes.ts";
 import type { Db, Reader, Tx } from "../store/db.ts";
 import { type Act, keyAct } from "./audit.ts";
 
@@ -27,6 +28,8 @@ interface NamedResource<S, Q> {
   readonly settingsExample: object;
   /** The query of one record; none if absent. */
   readonly query?: z.ZodType<Q>;
+  /** What reading needs; `usage:read` if absent. */
+  readonly readScope?: Scope;
   /** Descriptions. */
   readonly notes: Readonly<Record<"list" | "save" | "delete", string>>;
   readonly list: (reader: Reader, accountId: string) => Promise<readonly unknown[]>;
@@ -44,14 +47,14 @@ export function namedResourceRoutes<S, Q = unknown>(
 }
 
 function listRoute<S, Q>({ db, list, ...resource }: NamedResource<S, Q>): Route {
-  const { record, example, id, noun } = resource;
+  const { record, example, id, noun, readScope = "usage:read" } = resource;
   return keyRoute({
     tag: resource.tag,
     dialect: "openai",
     method: "GET",
     path: resource.path,
     id: `list${id}s`,
-    scope: "usage:read",
+    scope: readScope,
     summary: `List ${noun}s`,
     description: resource.notes.list,
     query: z.strictObject({}),
@@ -69,7 +72,7 @@ function getRoute<S, Q>({ db, get, ...resource }: NamedResource<S, Q>): Route {
     ...docOfOne(resource),
     method: "GET",
     id: `get${resource.id}`,
-    scope: "usage:read",
+    scope: resource.readScope ?? "usage:read",
     summary: `Get ${nounOf(resource)}`,
     // Safe because without a query, `get` takes any.
     query: resource.query ?? (z.strictObject({}) as unknown as z.ZodType<Q>),

@@ -9,7 +9,7 @@ export const SCOPES = {
   "account:export": "export all data of the account",
   "usage:read": "read the account, its balance, usage and settings",
   "account:write":
-    "change the account: its name, what it stores, presets, guardrails, sinks and MCP servers",
+    "read sinks, change the account: its name, what it stores, presets, guardrails, sinks and MCP servers",
   "keys:read": "list keys",
   "keys:write": "list and create keys, change, rotate and revoke itself and keys that it created",
   "keys:manage": "change and revoke keys that others created, delete their provider keys",

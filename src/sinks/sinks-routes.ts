@@ -32,6 +32,8 @@ export function sinkRoutes(deps: SinkRouteDeps): readonly Route[] {
     example: SINK_EXAMPLE,
     settings: NewSink.meta({ id: "NewSink" }),
     settingsExample: NEW_SINK_EXAMPLE,
+    // Developers, whose keys read usage, do not see sinks in the console either: a URL can contain a secret.
+    readScope: "account:write",
     notes: {
       list: "At most 5, by name.",
       save: "Creates it, or replaces its settings and enables it. The usage of all calls that end from then on is sent there. See `/docs/sinks`.",

@@ -2461,6 +2461,28 @@ const PROMPT_LOG: readonly Mutation[] = [
     ],
   ),
   ...of(
+    "src/sinks/sink-rows.ts",
+    ["sinks/sinks"],
+    [
+      [
+        "slow destinations of an account delay the sinks of all others",
+        "order by is_failing, queue_position, due_at",
+        "order by is_failing, due_at",
+      ],
+    ],
+  ),
+  ...of(
+    "src/sinks/sinks-routes.ts",
+    ["sinks/sinks"],
+    [
+      [
+        "a developer's key reads the sinks, whose URLs can contain secrets",
+        'readScope: "account:write",',
+        'readScope: "usage:read",',
+      ],
+    ],
+  ),
+  ...of(
     "src/models/catalog.ts",
     ["http/linear-texts"],
     [
