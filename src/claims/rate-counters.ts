@@ -1,6 +1,7 @@
 // Fixed-window rate counters. Owns the table claim_count.
 
 import { DAY_MS } from "../base/time.ts";
+import { networksOf, widestNetworkOf } from "../http/request/client-ip.ts";
 import { type Reader, type Tx, integer } from "../store/db.ts";
 
 const RETENTION_MS = DAY_MS;
@@ -9,6 +10,25 @@ export interface WindowLimit {
   readonly scope: string;
   readonly windowMs: number;
   readonly max: number;
+}
+
+/** Of a limit for all, what the widest network of a stranger can use: a stranger does not exhaust the limit of others. */
+const WIDEST_NETWORK_SHARE = 0.4;
+
+/** The limits of what strangers do: for a network, for the widest one around it, and for all. */
+export function strangerLimits(
+  clientIp: string,
+  { scope, windowMs, max, perNetwork }: WindowLimit & { readonly perNetwork: number },
+): readonly WindowLimit[] {
+  return [
+    { scope: `${scope} ${networksOf(clientIp)[1]}`, windowMs, max: perNetwork },
+    {
+      scope: `${scope} ${widestNetworkOf(clientIp)}`,
+      windowMs,
+      max: Math.floor(max * WIDEST_NETWORK_SHARE),
+    },
+    { scope, windowMs, max },
+  ];
 }
 
 /** Adds one to the counter of the current window and returns its value. */

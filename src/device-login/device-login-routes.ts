@@ -6,7 +6,6 @@ import { z } from "zod";
 import { Fault } from "../base/fault.ts";
 import { matchesEtag } from "../http/etag.ts";
 import { isOmitted, oauthError, oauthErrorResponse } from "../http/oauth.ts";
-import { networksOf } from "../http/request/client-ip.ts";
 import {
   keyRoute,
   oneResponse,
@@ -110,7 +109,7 @@ function authorizationRoute({
       if (isSignInDisabled) throw signInDisabledFault();
       const client = clientName(body.surface ?? body.client_id, headers.get("user-agent"));
       const { deviceCode, userCode } = await db.write((tx) =>
-        deviceLogins.start(tx, { client, network: networksOf(clientIp)[1], now }),
+        deviceLogins.start(tx, { client, clientIp, now }),
       );
       const page = `${baseUrl}${DEVICE_PATH}`;
       return {

@@ -16,7 +16,8 @@ import { newId } from "../base/id.ts";
 import { toNano } from "../base/money/money.ts";
 import { toLimitWindow } from "../base/money/spend-window.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS } from "../base/time.ts";
-import { incrementUpTo, type WindowLimit } from "../claims/rate-counters.ts";
+import { incrementUpTo, strangerLimits, type WindowLimit } from "../claims/rate-counters.ts";
+import { networksOf } from "../http/request/client-ip.ts";
 import { MODEL_CALL_SCOPES } from "../http/scopes.ts";
 import type { KeySettings } from "../keys/key-settings.ts";
 import { type Keys, revokeKey } from "../keys/keys.ts";
@@ -76,7 +77,7 @@ export type PolledLogin =
 export interface DeviceLogins {
   readonly start: (
     tx: Tx,
-    request: { readonly client: string; readonly network: string; readonly now: number },
+    request: { readonly client: string; readonly clientIp: string; readonly now: number },
   ) => Promise<StartedLogin>;
   /** Counts as a try of a code. Undefined if no program waits for it. */
   readonly find: (tx: Tx, viewer: DeviceViewer) => Promise<DeviceLogin | undefined>;
@@ -109,8 +110,8 @@ export function createDeviceLogins({
   };
 
   return {
-    start: async (tx, { client, network, now }) => {
-      await countStart(tx, network, now);
+    start: async (tx, { client, clientIp, now }) => {
+      await countStart(tx, clientIp, now);
       const deviceCode = randomBase62(DEVICE_CODE_CHARACTERS);
       const code = randomConsonants(USER_CODE_CHARACTERS);
       await tx.run(
@@ -121,7 +122,7 @@ export function createDeviceLogins({
           fingerprint(deviceKey, deviceCode),
           fingerprint(userKey, code),
           client,
-          network,
+          networksOf(clientIp)[1],
           now,
           now + LIFETIME_MS,
           INTERVAL_MS,
@@ -288,13 +289,10 @@ function normalizeUserCode(typed: string): string | undefined {
   return /^[B-DF-HJ-NP-TV-XZ]{8}$/.test(code) ? code : undefined;
 }
 
-async function countStart(tx: Tx, network: string, now: number): Promise<void> {
-  await count(
-    tx,
-    { scope: `device start ${network}`, windowMs: WINDOW_MS, max: STARTS_PER_NETWORK },
-    now,
-  );
-  await count(tx, { scope: "device start", windowMs: WINDOW_MS, max: STARTS_MAX }, now);
+async function countStart(tx: Tx, clientIp: string, now: number): Promise<void> {
+  const limit = { scope: "device start", windowMs: WINDOW_MS, max: STARTS_MAX };
+  const limits = strangerLimits(clientIp, { ...limit, perNetwork: STARTS_PER_NETWORK });
+  for (const one of limits) await count(tx, one, now);
 }
 
 async function countTry(tx: Tx, { personId, network, now }: DeviceViewer): Promise<void> {

@@ -3,9 +3,9 @@
 import { z } from "zod";
 import { Fault } from "../base/fault.ts";
 import { MINUTE_MS } from "../base/time.ts";
+import { strangerLimits } from "../claims/rate-counters.ts";
 import { KEY_LIFETIME_MS } from "../device-login/device-login.ts";
 import { oauthError, oauthErrorResponse } from "../http/oauth.ts";
-import { networksOf } from "../http/request/client-ip.ts";
 import { oneResponse, publicRoute, type Route, type RouteResponse } from "../http/route.ts";
 import { MCP_SIGN_IN_SCOPES } from "../http/scopes.ts";
 import type { Redemption } from "./authorization-codes.ts";
@@ -120,11 +120,9 @@ function registerRoute({ db, clients }: McpSignInDeps): Route {
           "invalid_client_metadata",
           "`redirect_uris` are too long. Register fewer.",
         );
-      const scope = "mcp registration";
-      const network = networksOf(clientIp)[1];
-      const perNetwork = { scope: `${scope} ${network}`, windowMs: WINDOW_MS };
-      await countUp(db, { ...perNetwork, max: REGISTRATIONS_PER_NETWORK }, now);
-      await countUp(db, { scope, windowMs: WINDOW_MS, max: REGISTRATIONS_MAX }, now);
+      const limit = { scope: "mcp registration", windowMs: WINDOW_MS, max: REGISTRATIONS_MAX };
+      const limits = strangerLimits(clientIp, { ...limit, perNetwork: REGISTRATIONS_PER_NETWORK });
+      for (const one of limits) await countUp(db, one, now);
       return { status: 201, body: clientRecord(client) };
     },
   });

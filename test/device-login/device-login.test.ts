@@ -350,6 +350,23 @@ describe.each(["sqlite", "postgres"] as const)("a sign-in with a browser on %s",
     expect([response.status, Number(response.headers.get("retry-after"))]).toEqual([429, 600]);
   });
 
+  test("limits the sign-ins that the widest network around it may start, so that others can", async () => {
+    const window = clock - (clock % (10 * MINUTE_MS));
+    await gateway.server.db.write((tx) =>
+      tx.run("insert into claim_count (scope, slot, counted) values (?, ?, ?)", [
+        "device start 127.0.0.0/16",
+        window,
+        4_000,
+      ]),
+    );
+    expect((await post("/oauth/device_authorization", {})).status).toBe(429);
+    const all = await gateway.server.db.get(
+      "select counted from claim_count where scope = 'device start' and slot = ?",
+      [window],
+    );
+    expect(all).toBeUndefined();
+  });
+
   test("fills a code of the link in, and decides nothing", async () => {
     const started = await start();
     const url = new URL(started.verification_uri_complete);

@@ -2483,6 +2483,17 @@ const PROMPT_LOG: readonly Mutation[] = [
     ],
   ),
   ...of(
+    "src/claims/rate-counters.ts",
+    ["device-login/device-login"],
+    [
+      [
+        "one wide network starts all sign-ins of programs that all may start",
+        "max: Math.floor(max * WIDEST_NETWORK_SHARE),",
+        "max,",
+      ],
+    ],
+  ),
+  ...of(
     "src/models/catalog.ts",
     ["http/linear-texts"],
     [

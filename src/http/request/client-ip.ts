@@ -39,6 +39,11 @@ export function networksOf(address: string): readonly [narrow: string, wide: str
   return ["unknown", "unknown/wide"];
 }
 
+/** The widest network that strangers of one operator share: /16 for IPv4, /32 for IPv6. */
+export function widestNetworkOf(address: string): string {
+  return isIP(address) === 0 ? "unknown" : prefixOf(address, isIP(address) === 4 ? 16 : 32);
+}
+
 /** The network of an IP address with this prefix length, a multiple of 8. */
 export function prefixOf(address: string, bits: number): string {
   if (isIP(address) === 4) {
