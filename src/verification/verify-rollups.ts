@@ -5,9 +5,8 @@ import { idTime, minIdAt } from "../base/id.ts";
 import { type Nano, toNano, usdText } from "../base/money/money.ts";
 import { DAY_MS, utcDay } from "../base/time.ts";
 import { type Db, integer, type Reader, type Row, text } from "../store/db.ts";
-import { readPending } from "../usage/rollup/pending.ts";
-import { rebuildRollups } from "../usage/rollup/roll-up.ts";
-import { countOf, type RollupDelta } from "../usage/rollup/rollup-delta.ts";
+import { emptyQueue, rebuildRollups } from "../usage/rollup/roll-up.ts";
+import { countOf, decodeDeltas, type RollupDelta } from "../usage/rollup/rollup-delta.ts";
 import { type AccountRange, accountRanges, rangeCondition, type SqlPart } from "./account-range.ts";
 import { perAccount, restrictCheck } from "./check-tables.ts";
 
@@ -29,19 +28,24 @@ export interface RollupDifference {
 /** Sums by account and day; the key is both. */
 type Sums = Map<string, DaySums>;
 
-/** Compares the days from the one of `from` on; all of them by default. The reader must be a snapshot. */
+/**
+ * Compares the days from the one of `from` on; all of them by default. The reader must be a snapshot. That of a distributed store is
+ * not one of all nodes, so one statement reads all that is compared of an account, which is on one node.
+ */
 export async function findRollupDifferences(
   reader: Reader,
   from?: number,
 ): Promise<readonly RollupDifference[]> {
   const first = from === undefined ? undefined : from - (from % DAY_MS);
-  const pending = await sumPending(reader);
-  const archivedUntil = await readArchivedUntil(reader);
+  // Rows of several accounts are in the first range.
+  const pending: RollupDelta[] = [];
   const differences: RollupDifference[] = [];
   for await (const range of accountRanges(reader, ACCOUNTS_PER_RANGE)) {
-    const records = await readSums(reader, recordsOf(reader.kind, range, first));
+    const parts = await readParts(reader, range, first);
+    const [records, archivedUntil] = [sumsOf(parts, "record"), archivedUntilOf(parts)];
+    pending.push(...parts.flatMap(pendingOf));
     for (const unit of ["day", "hour"] as const) {
-      const rollups = await readSums(reader, rollupsOf(range, unit, first));
+      const rollups = sumsOf(parts, unit);
       addPending(rollups, pending, { range, first });
       differences.push(...compareSums({ records, rollups, archivedUntil, unit }));
     }
@@ -79,14 +83,39 @@ export async function rebuildWrongRollups(
   onRebuilt: (done: number, total: number) => void = () => {},
 ): Promise<number> {
   const differences = await db.snapshot((reader) => findRollupDifferences(reader));
-  const archivedUntil = await readArchivedUntil(db);
   const accountIds = new Set(differences.map(({ accountId }) => accountId));
   let done = 0;
   for (const accountId of accountIds) {
-    await db.write((tx) => rebuildRollups(tx, accountId, archivedUntil.get(accountId) ?? 0));
+    await db.write(async (tx) => {
+      await emptyQueue(tx);
+      const archive = await tx.all(
+        "select account_id, 'archive' as part, through_id as other from usage_archive where account_id = ?",
+        [accountId],
+      );
+      await rebuildRollups(tx, accountId, archivedUntilOf(archive).get(accountId) ?? 0);
+    });
     onRebuilt((done += 1), accountIds.size);
   }
   return accountIds.size;
+}
+
+/** Each row is of a part, and has its sums, or what the part alone has: queued deltas or the id of the last archived call. */
+async function readParts(
+  reader: Reader,
+  range: AccountRange,
+  first: number | undefined,
+): Promise<readonly Row[]> {
+  const parts = [
+    recordsOf(reader.kind, range, first),
+    rollupsOf(range, "day", first),
+    rollupsOf(range, "hour", first),
+    partOf(range, "select account_id, 'pending', 0, 0, '', '', deltas from usage_pending"),
+    partOf(range, "select account_id, 'archive', 0, 0, '', '', through_id from usage_archive"),
+  ];
+  return reader.all(
+    `select * from (${parts.map(({ sql }) => sql).join(" union all ")}) as part`,
+    parts.flatMap(({ params }) => params),
+  );
 }
 
 function recordsOf(kind: Reader["kind"], range: AccountRange, first: number | undefined): SqlPart {
@@ -108,9 +137,9 @@ function recordsOf(kind: Reader["kind"], range: AccountRange, first: number | un
   const source =
     first === undefined ? `(${rows.sql})` : `(select ${columns} from (${rows.sql}) as later)`;
   return {
-    sql: `select account_id, created_at - created_at % ${DAY_MS} as at, count(*) as calls,
-        cast(sum(tokens) as text) as tokens, cast(sum(cost) as text) as cost
-      from ${source} as call where created_at >= ${first ?? 0} group by 1, 2`,
+    sql: `select account_id, 'record' as part, created_at - created_at % ${DAY_MS} as at, count(*) as calls,
+        cast(sum(tokens) as text) as tokens, cast(sum(cost) as text) as cost, null as other
+      from ${source} as call where created_at >= ${first ?? 0} group by 1, 2, 3`,
     params: rows.params,
   };
 }
@@ -118,33 +147,33 @@ function recordsOf(kind: Reader["kind"], range: AccountRange, first: number | un
 function rollupsOf(range: AccountRange, unit: "day" | "hour", first: number | undefined): SqlPart {
   const accounts = rangeCondition("account_id", range);
   return {
-    sql: `select account_id, at - at % ${DAY_MS} as at, sum(calls) as calls,
-        cast(sum(input_tokens + output_tokens) as text) as tokens, cast(sum(cost_nano) as text) as cost
-      from usage_rollup where ${accounts.sql} and unit = '${unit}' and at >= ${first ?? 0} and label = '' group by 1, 2`,
+    sql: `select account_id, unit as part, at - at % ${DAY_MS} as at, sum(calls) as calls,
+        cast(sum(input_tokens + output_tokens) as text) as tokens, cast(sum(cost_nano) as text) as cost, null as other
+      from usage_rollup where ${accounts.sql} and unit = '${unit}' and at >= ${first ?? 0} and label = '' group by 1, 2, 3`,
     params: accounts.params,
   };
 }
 
-async function readSums(reader: Reader, { sql, params }: SqlPart): Promise<Sums> {
-  const rows = await reader.all(sql, params);
+function partOf(range: AccountRange, select: string): SqlPart {
+  const accounts = rangeCondition("account_id", range);
+  return { sql: `${select} where ${accounts.sql}`, params: accounts.params };
+}
+
+function sumsOf(parts: readonly Row[], part: string): Sums {
   return new Map(
-    rows.map((row) => [keyOf(text(row, "account_id"), integer(row, "at")), sumsOf(row)]),
+    parts
+      .filter((row) => row["part"] === part)
+      .map((row) => {
+        const { calls, tokens, cost } = row;
+        const sums = { calls: Number(calls), tokens: Number(tokens), cost: toNano(cost) };
+        return [keyOf(text(row, "account_id"), integer(row, "at")), sums];
+      }),
   );
 }
 
-function sumsOf(row: Row): DaySums {
-  return {
-    calls: Number(row["calls"]),
-    tokens: Number(row["tokens"]),
-    cost: toNano(row["cost"]),
-  };
-}
-
-async function sumPending(reader: Reader): Promise<readonly RollupDelta[]> {
-  const queued: RollupDelta[] = [];
-  for await (const deltas of readPending(reader))
-    queued.push(...deltas.filter(({ key }) => key.label === ""));
-  return queued;
+function pendingOf(row: Row): readonly RollupDelta[] {
+  if (row["part"] !== "pending") return [];
+  return decodeDeltas(text(row, "other")).filter(({ key }) => key.label === "");
 }
 
 function addPending(
@@ -168,16 +197,15 @@ function addPending(
 }
 
 /** Before this time an account has roll-ups of calls whose records were archived. */
-async function readArchivedUntil(reader: Reader): Promise<ReadonlyMap<string, number>> {
-  const rows = await reader.all(
-    "select account_id, max(through_id) as through_id from usage_archive group by account_id",
-  );
-  return new Map(
-    rows.map((row) => {
-      const at = idTime("req", text(row, "through_id")) ?? 0;
-      return [text(row, "account_id"), at - (at % DAY_MS) + ARCHIVE_MARGIN_MS];
-    }),
-  );
+function archivedUntilOf(parts: readonly Row[]): ReadonlyMap<string, number> {
+  const archived = new Map<string, number>();
+  for (const row of parts.filter(({ part }) => part === "archive")) {
+    const accountId = text(row, "account_id");
+    const at = idTime("req", text(row, "other")) ?? 0;
+    const until = at - (at % DAY_MS) + ARCHIVE_MARGIN_MS;
+    archived.set(accountId, Math.max(archived.get(accountId) ?? 0, until));
+  }
+  return archived;
 }
 
 function keyOf(accountId: string, at: number): string {

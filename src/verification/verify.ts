@@ -2,7 +2,9 @@
 // snapshot, so it can run during live traffic.
 
 import { lockAllWallets } from "../ledger/ledger-rows.ts";
+import { awaitInterruptedCommits } from "../store/all-accounts.ts";
 import { type Db, type Reader, integer, allowLongStatements, text, type Tx } from "../store/db.ts";
+import { lockArchive } from "../usage/archive/archive-usage.ts";
 import {
   type AccountRange,
   accountRanges,
@@ -320,7 +322,11 @@ function withLedgerCopy<T>(
 ): Promise<T> {
   return db.write(async (tx) => {
     await allowLongStatements(tx);
-    if (isLocked) await lockAllWallets(tx);
+    if (isLocked) {
+      await lockAllWallets(tx);
+      await lockArchive(tx);
+      await awaitInterruptedCommits(tx, "wallet");
+    }
     const row = await tx.get("select current_schema() as schema");
     const schema = row === undefined ? "public" : text(row, "schema");
     const { sql, params } = rangeCondition("account_id", range);

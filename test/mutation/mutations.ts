@@ -595,6 +595,17 @@ const LEDGER: readonly Mutation[] = [
     ],
   ),
   ...of(
+    "src/usage/rollup/charge-hours.ts",
+    ["store/citus-verification"],
+    [
+      [
+        "charges are rolled up between the statements that compare them on a distributed store",
+        'await tx.run("lock table charge_hour in share row exclusive mode");',
+        "",
+      ],
+    ],
+  ),
+  ...of(
     "src/usage/rollup/rollup-queue.ts",
     ["usage/rollup-queue"],
     [

@@ -7,7 +7,6 @@ import type { Config } from "../../config/config.ts";
 import { createAlertChannels } from "../../server/operator-alerts.ts";
 import type { Db } from "../../store/db.ts";
 import { readPosition } from "../../verification/checkpoint.ts";
-import { findBalanceDifferences } from "../../verification/verify-charges.ts";
 import { findChargeDifferences, rebuildChargeHours } from "../../verification/verify-charges.ts";
 import { findRollupDifferences, rebuildWrongRollups } from "../../verification/verify-rollups.ts";
 import { type Verification, verifyFromCheckpoint } from "../../verification/verify.ts";
@@ -86,8 +85,7 @@ async function verify(
   });
   // A wrong wallet is reported once, by the ledger.
   const isComparable = isFull || ledger.problemCount === 0;
-  const compare = isFull ? findChargeDifferences : findBalanceDifferences;
-  const charges = isComparable ? await db.snapshot(compare) : [];
+  const charges = isComparable ? await findChargeDifferences(db, isFull) : [];
   const from = isFull || position === undefined ? undefined : idTime("req", position);
   const rollups = await db.snapshot((reader) => findRollupDifferences(reader, from));
   const sums = [...charges, ...rollups.map(({ problem }) => problem)];

@@ -52,6 +52,11 @@ export async function archiveUsage(deps: ArchiveDeps, now: number): Promise<numb
   return archived;
 }
 
+/** PostgreSQL only. Nothing is archived until the transaction ends. */
+export async function lockArchive(tx: Tx): Promise<void> {
+  await tx.run("lock table usage_archive in share mode");
+}
+
 const NEXT_ACCOUNT = "select min(account_id) from usage_record where account_id > ";
 
 /** The primary key begins with the account: the search for the next one skips the records of an account. */

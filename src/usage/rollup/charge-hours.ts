@@ -2,7 +2,16 @@
 // accounts owe. For the operator's report. Kept by the roll-up job from what batches queued with their records.
 
 import { type Nano, toNano } from "../../base/money/money.ts";
-import { integer, type Reader, type Row, text, textOrNull, type Tx } from "../../store/db.ts";
+import { awaitInterruptedCommits } from "../../store/all-accounts.ts";
+import {
+  allowLongStatements,
+  integer,
+  type Reader,
+  type Row,
+  text,
+  textOrNull,
+  type Tx,
+} from "../../store/db.ts";
 
 interface Charges {
   readonly promo: Nano;
@@ -55,18 +64,31 @@ export async function addToChargeHours(tx: Tx, charges: readonly ChargesAt[]): P
     await tx.run(UPSERT, [at, promo, paid, overrun]);
 }
 
-/** Before the sums are computed anew in the same transaction, with an empty queue. */
+/** Nothing is rolled up until the transaction ends. Calls do not wait, except on SQLite. */
+export async function lockChargeHours(tx: Tx): Promise<void> {
+  if (tx.kind === "sqlite") return;
+  await allowLongStatements(tx);
+  await tx.run("lock table charge_hour in share row exclusive mode");
+  await awaitInterruptedCommits(tx, "usage_pending");
+}
+
+/** Before the sums are computed anew in the same transaction. */
 export async function clearChargeHours(tx: Tx): Promise<void> {
   await tx.run("delete from charge_hour");
 }
 
 /** A year has fewer than 9,000 hours, so all of them are read at once. The reader must be a snapshot. */
 export async function readChargeHours(reader: Reader): Promise<readonly ChargesAt[]> {
+  return sumCharges([...(await readRolledUpCharges(reader)), ...(await readQueued(reader))]);
+}
+
+/** Without what is queued. */
+export async function readRolledUpCharges(reader: Reader): Promise<readonly ChargesAt[]> {
   const rows = await reader.all(
     `select at, cast(promo_nano as text) as promo, cast(paid_nano as text) as paid, cast(overrun_nano as text) as overrun
      from charge_hour`,
   );
-  return sumCharges([...rows.map(toCharges), ...(await readQueued(reader))]);
+  return rows.map(toCharges);
 }
 
 async function readQueued(reader: Reader): Promise<readonly ChargesAt[]> {
@@ -84,7 +106,7 @@ async function readQueued(reader: Reader): Promise<readonly ChargesAt[]> {
   }
 }
 
-function sumCharges(charges: readonly ChargesAt[]): readonly ChargesAt[] {
+export function sumCharges(charges: readonly ChargesAt[]): readonly ChargesAt[] {
   const sums = new Map<number, ChargesAt>();
   for (const one of charges) {
     const { at } = one;

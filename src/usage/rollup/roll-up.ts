@@ -71,10 +71,14 @@ async function rollUpBefore(db: Db, end: string, accountId?: string): Promise<nu
   }
 }
 
-/** Empties the queue. Batches add to it, so none can commit before this transaction does. */
+/**
+ * Empties the queue. Nothing is settled, rolled up or archived until the transaction ends. The job locks rows of the queue before it
+ * adds to charge_hour: in this order, and with a mode that waits for both, neither waits for the other.
+ */
 export async function emptyQueue(tx: Tx): Promise<void> {
-  if (tx.kind === "postgres") await tx.run("lock table usage_pending in share row exclusive mode");
   await allowLongStatements(tx);
+  if (tx.kind === "postgres")
+    await tx.run("lock table usage_pending, charge_hour, usage_archive in exclusive mode");
   const accounts =
     tx.isDistributed === true
       ? (await tx.all("select distinct account_id from usage_pending")).map(accountOf)
@@ -164,9 +168,8 @@ async function readLabels(
 
 const RECORDS_PER_STATEMENT = 500;
 
-/** Computes the roll-ups of an account anew from its records, from the start of a UTC day on. Settlements wait until it is done. */
+/** Computes the roll-ups of an account anew from its records, from the start of a UTC day on, with an empty queue. */
 export async function rebuildRollups(tx: Tx, accountId: string, from: number): Promise<void> {
-  await emptyQueue(tx);
   await tx.run("delete from usage_rollup where account_id = ? and at >= ?", [accountId, from]);
   // A call may have begun on the day before.
   for (let after = minIdAt("req", from - DAY_MS); ;) {
