@@ -32,21 +32,14 @@ export function periodOf(day: string): Period {
   return { day, from, to: from + DAY_MS };
 }
 
-interface TimeRange {
-  readonly from: number;
-  /** Exclusive. */
-  readonly to?: number;
-}
-
-/** The entries of these accounts in a time range, each account's in the order of their ids. */
+/** The entries of these accounts on a day, each account's in the order of their ids. */
 export async function readEntries(
   reader: Reader,
   owners: SqlPart,
-  { from, to = Number.MAX_SAFE_INTEGER }: TimeRange,
+  { from, to }: Period,
 ): Promise<ReadonlyMap<string, readonly Entry[]>> {
-  const firstId = minIdAt("req", Math.max(0, from - CHARGED_AFTER_MAX_MS));
-  // "~" sorts after every id.
-  const ids = [firstId, to === Number.MAX_SAFE_INTEGER ? "~" : minIdAt("req", to)];
+  const firstId = firstIdOf(from);
+  const ids = [firstId, minIdAt("req", to)];
   const records = { table: "usage_record", columns: CALL_COLUMNS, owners };
   const calls = joinOwners(reader.kind, records, { sql: "id >= ? and id < ?", params: ids });
   const times = [from, to];
@@ -70,6 +63,59 @@ export async function readEntries(
     .concat((await reader.all(moved.sql, moved.params)).map(toEntry))
     .toSorted(byId);
   return Map.groupBy(entries, ({ accountId }) => accountId);
+}
+
+/**
+ * What these accounts had at a time: what they have, without what changed it since. One statement, because a distributed store has one
+ * state of an account's rows only within a statement.
+ */
+export async function readBalances(
+  reader: Reader,
+  owners: SqlPart,
+  at: number,
+): Promise<ReadonlyMap<string, Nano>> {
+  const firstId = firstIdOf(at);
+  const columns = "account_id, promo_nano, paid_nano";
+  const calls = [
+    { sql: "id >= ? and charged_at >= ?", params: [firstId, at] },
+    { sql: `id < ? and charged_at >= ? and ${LATE}`, params: [firstId, at] },
+  ].map((since) =>
+    selectFrom(
+      "promo_nano + paid_nano",
+      joinOwners(reader.kind, { table: "usage_record", columns, owners }, since),
+    ),
+  );
+  const transfers = selectFrom(
+    `${amountIfBucket("from_account")} - ${amountIfBucket("to_account")}`,
+    joinOwners(
+      reader.kind,
+      { table: "transfer", columns: "account_id, from_account, to_account, amount", owners },
+      { sql: "at >= ?", params: [at] },
+    ),
+  );
+  const wallets = {
+    sql: `select account_id, promo + paid as nano from wallet where ${owners.sql}`,
+    params: owners.params,
+  };
+  const parts = [wallets, ...calls, transfers];
+  const rows = await reader.all(
+    `select account_id, cast(sum(nano) as text) as nano
+     from (${parts.map(({ sql }) => sql).join(" union all ")}) as change group by account_id`,
+    parts.flatMap(({ params }) => params),
+  );
+  return new Map(rows.map((row) => [text(row, "account_id"), toNano(row["nano"])]));
+}
+
+/** The amount if this column is one of the account's two buckets. */
+const amountIfBucket = (column: string): string =>
+  `case when ${column} in (account_id || ':promo', account_id || ':paid') then amount else 0 end`;
+
+function selectFrom<Part extends { readonly sql: string }>(nano: string, part: Part): Part {
+  return { ...part, sql: `select account_id, ${nano} as nano from (${part.sql}) as moved` };
+}
+
+function firstIdOf(from: number): string {
+  return minIdAt("req", Math.max(0, from - CHARGED_AFTER_MAX_MS));
 }
 
 function byId(one: Entry, other: Entry): number {

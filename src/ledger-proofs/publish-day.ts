@@ -3,12 +3,12 @@
 
 import { deriveKey, type MasterSecret } from "../base/crypto/encryption.ts";
 import { idTime } from "../base/id.ts";
-import { type Nano, toNano } from "../base/money/money.ts";
+import type { Nano } from "../base/money/money.ts";
 import { DAY_MS, HOUR_MS, MINUTE_MS, utcDay } from "../base/time.ts";
 import { type Db, integer, type Reader, text, type Tx } from "../store/db.ts";
-import { type AccountRange, accountRanges, rangeCondition } from "../verification/account-range.ts";
+import { accountRanges, rangeCondition } from "../verification/account-range.ts";
 import { accountSecrets, balanceLeaf, entriesLeaf, sharesOf } from "./account-leaves.ts";
-import { type Entry, type Period, periodOf, readEntries, sumOfChanges } from "./day-entries.ts";
+import { type Period, periodOf, readBalances, readEntries, sumOfChanges } from "./day-entries.ts";
 import { createLeafCollector, type LeafPages } from "./leaf-pages.ts";
 import { PLAIN, SUMS } from "./merkle-tree.ts";
 import { type DayRecord, hashText, leafText, parseRecord, VERSION } from "./proof-format.ts";
@@ -99,16 +99,18 @@ interface BuiltDay {
 }
 
 async function buildDay(reader: Reader, period: Period, key: Uint8Array): Promise<BuiltDay> {
-  const { day, from, to } = period;
+  const { day, to } = period;
   const [balances, entries] = [createLeafCollector(), createLeafCollector()];
   const totals = { entries: 0, net: 0n };
   for await (const range of accountRanges(reader, ACCOUNTS_PER_RANGE)) {
-    const entriesOf = await readEntries(reader, rangeCondition("account_id", range), { from });
-    for (const { account, now } of await readBalances(reader, range, to)) {
-      const since = entriesOf.get(account) ?? [];
-      const ofDay = since.filter(({ at }) => at < to);
+    const owners = rangeCondition("account_id", range);
+    const entriesOf = await readEntries(reader, owners, period);
+    for (const [account, balance] of await readBalances(reader, owners, to)) {
+      // Accounts that were created later.
+      if ((idTime("acct", account) ?? 0) >= to) continue;
+      const ofDay = entriesOf.get(account) ?? [];
       const secrets = accountSecrets(key, { day, account });
-      sharesOf(balanceAt(now, since, to), secrets).forEach((nano, share) => {
+      sharesOf(atLeastZero(balance), secrets).forEach((nano, share) => {
         const { node } = balanceLeaf({ day, account }, secrets, { share, nano });
         balances.add(secrets.positions[share] ?? Buffer.alloc(0), node);
       });
@@ -122,37 +124,9 @@ async function buildDay(reader: Reader, period: Period, key: Uint8Array): Promis
   return { balances: await balances.toPages(SUMS), entries: await entries.toPages(PLAIN), totals };
 }
 
-/**
- * The balance before the later entries. Clocks of processes differ, so it may be a little below zero: it counts as zero,
- * because a negative leaf would hide what others are owed.
- */
-function balanceAt(now: Nano, since: readonly Entry[], to: number): Nano {
-  const balance = now - sumOfChanges(since.filter(({ at }) => at >= to));
+/** Clocks of processes differ, so a balance before later entries may be a little below zero. A negative leaf would hide what others are owed. */
+function atLeastZero(balance: Nano): Nano {
   return balance < 0n ? 0n : balance;
-}
-
-interface Balance {
-  readonly account: string;
-  readonly now: Nano;
-}
-
-/** Reads the balances of the accounts that existed at the end of the day. What open calls hold is part of a balance. */
-async function readBalances(
-  reader: Reader,
-  range: AccountRange,
-  to: number,
-): Promise<readonly Balance[]> {
-  const accounts = rangeCondition("account_id", range);
-  const rows = await reader.all(
-    `select account_id, promo, paid from wallet where ${accounts.sql}`,
-    accounts.params,
-  );
-  return rows
-    .map((row) => ({
-      account: text(row, "account_id"),
-      now: toNano(row["promo"]) + toNano(row["paid"]),
-    }))
-    .filter(({ account }) => (idTime("acct", account) ?? 0) < to);
 }
 
 async function writePages(db: Db, day: string, { root, index, pages }: LeafPages): Promise<void> {
