@@ -27,8 +27,9 @@ import {
   type PreparedBatch,
 } from "./create-batch.ts";
 import { deleteFile, findExpiredFiles } from "./files/file-rows.ts";
+import { deleteSomeItems } from "./item-rows.ts";
 
-/** Creating a batch, and uploading a file, take less. */
+/** Creating a batch takes less. */
 const CREATION_MAX_MS = HOUR_MS;
 /** Batches of an account that one process creates at a time. Their items are stored before they count as unfinished batches. */
 const CREATIONS_MAX = 4;
@@ -155,12 +156,15 @@ async function sweep(db: Db, now: number): Promise<void> {
   };
   for (let found = SWEEP_ROWS; found === SWEEP_ROWS;) {
     const ids = await findOldBatches(db, before, SWEEP_ROWS);
-    for (const id of ids) await db.write((tx) => deleteBatch(tx, id));
+    for (const id of ids) {
+      while (await db.write((tx) => deleteSomeItems(tx, id)))
+        await new Promise((resolve) => setImmediate(resolve));
+      await db.write((tx) => deleteBatch(tx, id));
+    }
     found = ids.length;
   }
-  const uploadedBefore = now - CREATION_MAX_MS;
   for (let found = SWEEP_ROWS; found === SWEEP_ROWS;) {
-    const ids = await findExpiredFiles(db, { now, uploadedBefore }, SWEEP_ROWS);
+    const ids = await findExpiredFiles(db, now, SWEEP_ROWS);
     for (const id of ids) await db.write((tx) => deleteFile(tx, id));
     found = ids.length;
   }

@@ -26,12 +26,19 @@ import {
   type BatchForm,
   discardBatch,
   insertBatch,
+  isStarted,
   readBatchUse,
   setBatchBytes,
   startBatch,
 } from "./batch-rows.ts";
 import { type BatchEndpoint, itemErrorBody, itemInput, keptHeaders } from "./item-call.ts";
-import { countCovered, insertItems, ITEM_ROW_BYTES, type NewItem } from "./item-rows.ts";
+import {
+  countCovered,
+  deleteSomeItems,
+  insertItems,
+  ITEM_ROW_BYTES,
+  type NewItem,
+} from "./item-rows.ts";
 
 export const REQUESTS_MAX = 10_000;
 const UNFINISHED_MAX = 50;
@@ -155,7 +162,13 @@ export async function prepareBatch(
 
 /** Else a sweep deletes it, an hour later. */
 export async function discard(db: Db, id: string): Promise<void> {
-  await db.write((tx) => discardBatch(tx, id)).catch(() => {});
+  const deleteSome = async (tx: Tx): Promise<boolean> =>
+    !(await isStarted(tx, id)) && (await deleteSomeItems(tx, id));
+  const deleteAll = async (): Promise<void> => {
+    while (await db.write(deleteSome)) await new Promise((resolve) => setImmediate(resolve));
+    await db.write((tx) => discardBatch(tx, id));
+  };
+  await deleteAll().catch(() => {});
 }
 
 async function rejectOverQuota(

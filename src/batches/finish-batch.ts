@@ -17,6 +17,7 @@ import {
   deleteBatch,
   endBatch,
   type ItemCounts,
+  readOwned,
   releaseBatch,
   RESULTS_RETENTION_MS,
 } from "./batch-rows.ts";
@@ -24,9 +25,11 @@ import { insertOutputFile } from "./files/file-rows.ts";
 import {
   type EndedItem,
   endPending,
+  endSomePending,
   ITEM_ROW_BYTES,
   type ItemStatus,
   type ItemSum,
+  PAGE_MAX_BYTES,
   readResults,
   sumItems,
 } from "./item-rows.ts";
@@ -41,7 +44,25 @@ export interface FinishDeps extends BatchOwner {
 }
 
 export async function finishBatch(deps: FinishDeps, batch: Batch, end: BatchEnd): Promise<void> {
+  if (end !== "completed" && batch.bytes > PAGE_MAX_BYTES) await endLargeItems(deps, batch, end);
   await deps.db.write((tx) => finish(tx, deps, batch, end));
+}
+
+/** Some at a time, because clearing gigabytes in one transaction blocks SQLite for seconds. */
+async function endLargeItems(
+  { db, process, epoch }: FinishDeps,
+  { id }: Batch,
+  end: Exclude<BatchEnd, "completed">,
+): Promise<void> {
+  const endSome = async (tx: Tx): Promise<boolean> => {
+    if ((await readOwned(tx, id, { process, epoch })) === undefined) throw notOwned(id);
+    return endSomePending(tx, id, end);
+  };
+  while (await db.write(endSome)) await new Promise((resolve) => setImmediate(resolve));
+}
+
+function notOwned(id: string): Error {
+  return new Error(`the batch ${id} is run by another process`);
 }
 
 async function finish(tx: Tx, deps: FinishDeps, batch: Batch, end: BatchEnd): Promise<void> {
@@ -66,8 +87,7 @@ async function finish(tx: Tx, deps: FinishDeps, batch: Batch, end: BatchEnd): Pr
   const errorFileId = hasErrors ? newId("file", now) : null;
   const ended = { id, process, epoch, status: end, ...counts, cost, outputFileId, errorFileId };
   const bytes = outputBytes + errorBytes + batch.requests * ITEM_ROW_BYTES;
-  if (!(await endBatch(tx, { ...ended, bytes }, now)))
-    throw new Error(`the batch ${id} is run by another process`);
+  if (!(await endBatch(tx, { ...ended, bytes }, now))) throw notOwned(id);
   await endBatchHold(tx, batch);
   if (isResponse) return endResponse(tx, deps, batch, end);
   const file = {

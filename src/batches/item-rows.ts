@@ -73,7 +73,7 @@ export function insertItems(tx: Tx, batchId: string, items: readonly NewItem[]):
 export const ITEM_ROW_BYTES = 512;
 
 /** The most bytes of the requests, or results, of a page. */
-const PAGE_MAX_BYTES = 8 * 1_048_576;
+export const PAGE_MAX_BYTES = 8 * 1_048_576;
 
 /** The last position of a page that is no larger than this; one item may be. Undefined without rows. */
 function lastPosition(rows: readonly Row[]): number | undefined {
@@ -192,17 +192,55 @@ export async function endItem(
   return ended === 1;
 }
 
+type NotRun = "canceled" | "expired";
+
 /** Ends the items that were not run. */
-export async function endPending(
+export async function endPending(tx: Tx, batchId: string, status: NotRun): Promise<void> {
+  await endPendingUpTo(tx, batchId, status, Number.MAX_SAFE_INTEGER);
+}
+
+/** Ends some of the items that were not run. False if there is none. */
+export async function endSomePending(tx: Tx, batchId: string, status: NotRun): Promise<boolean> {
+  const last = lastPosition(await readPendingSizes(tx, batchId));
+  if (last !== undefined) await endPendingUpTo(tx, batchId, status, last);
+  return last !== undefined;
+}
+
+async function endPendingUpTo(
   tx: Tx,
   batchId: string,
-  status: "canceled" | "expired",
+  status: NotRun,
+  position: number,
 ): Promise<void> {
   await tx.run(
-    "update batch_item set status = ?, sealed_request = null where batch_id = ? and status = 'pending'",
-    [status, batchId],
+    "update batch_item set status = ?, sealed_request = null where batch_id = ? and status = 'pending' and position <= ?",
+    [status, batchId, position],
   );
 }
+
+function readPendingSizes(reader: Reader, batchId: string): Promise<readonly Row[]> {
+  return reader.all(
+    `select position, coalesce(length(sealed_request), 0) as bytes from batch_item
+     where batch_id = ? and status = 'pending' order by position limit ${CLEARED_ITEMS}`,
+    [batchId],
+  );
+}
+
+/** Deletes some items. False if there is none. */
+export async function deleteSomeItems(tx: Tx, batchId: string): Promise<boolean> {
+  const sizes = await tx.all(
+    `select position, coalesce(length(sealed_request), 0) + coalesce(length(sealed_result), 0) as bytes from batch_item
+     where batch_id = ? order by position limit ${CLEARED_ITEMS}`,
+    [batchId],
+  );
+  const last = lastPosition(sizes);
+  if (last === undefined) return false;
+  await tx.run("delete from batch_item where batch_id = ? and position <= ?", [batchId, last]);
+  return true;
+}
+
+/** Items whose requests or results one transaction clears, up to `PAGE_MAX_BYTES`: SQLite reads all pages that it frees. */
+const CLEARED_ITEMS = 500;
 
 export interface ItemSum {
   readonly status: ItemStatus;

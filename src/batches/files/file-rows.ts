@@ -162,16 +162,16 @@ export async function deleteFile(tx: Tx, id: string): Promise<void> {
   await tx.run("delete from stored_file where id = ?", [id]);
 }
 
-/** Files that have expired, and uploads that were not completed. */
+/** Also uploads that were not completed. */
 export async function findExpiredFiles(
   reader: Reader,
-  { now, uploadedBefore }: { readonly now: number; readonly uploadedBefore: number },
+  now: number,
   limit: number,
 ): Promise<readonly string[]> {
-  const rows = await reader.all(
-    "select id from stored_file where expires_at <= ? or (parts is null and created_at < ?) limit ?",
-    [now, uploadedBefore, limit],
-  );
+  const rows = await reader.all("select id from stored_file where expires_at <= ? limit ?", [
+    now,
+    limit,
+  ]);
   return rows.map((row) => text(row, "id"));
 }
 

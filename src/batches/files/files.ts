@@ -31,6 +31,8 @@ const ACCOUNT_FILES_MAX = 500;
 const UPLOADS_PER_ACCOUNT_MAX = 4;
 const PART_LENGTH = 1_048_576;
 const UPLOAD_MAX_MS = 10 * MINUTE_MS;
+/** Then a sweep deletes what a crash has left of an upload. */
+const INCOMPLETE_EXPIRES_MS = HOUR_MS;
 const FILENAME_MAX_LENGTH = 255;
 
 export interface Files {
@@ -95,7 +97,7 @@ async function upload({ db, kek }: FilesDeps, act: Act, request: Request): Promi
   await rejectOverQuota(db, accountId);
   const id = newId("file", now);
   const dataKey = createDataKey(kek, { id, accountId });
-  const expiresAt = now + RESULTS_RETENTION_MS;
+  const expiresAt = now + INCOMPLETE_EXPIRES_MS;
   const keyId = act.actor.id;
   const created = { id, accountId, keyId, filename: "", dataKey, createdAt: now, expiresAt };
   await db.write((tx) => insertFile(tx, created));

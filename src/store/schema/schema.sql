@@ -886,7 +886,11 @@ create index batch_by_account on batch (account_id, id);
 
 create index batch_unfinished on batch (id) where ended_at is null;
 
+create index batch_waiting on batch (account_id, id) where ended_at is null and process is null;
+
 create index batch_by_age on batch (created_at);
+
+create index batch_use on batch (account_id, ended_at, status, bytes);
 
 -- The calls of a batch.
 -- Deleted: with its batch

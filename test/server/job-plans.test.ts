@@ -1,0 +1,77 @@
+// Jobs run every second to every hour beside the calls of all accounts, and SQLite answers on the main thread. So none of their
+// statements reads all rows of a table that grows with use.
+
+import { Database } from "bun:sqlite";
+import { expect, spyOn, test } from "bun:test";
+import { readBatchUse } from "../../src/batches/batch-rows.ts";
+import { startGateway } from "../support/gateway.ts";
+import { runJobs } from "../support/run-jobs.ts";
+import { openStore } from "../support/stores/stores.ts";
+
+/** Tables with a row for each call, batch, response, file, event, email, key or request of anyone. */
+const GROWING = new Set([
+  "api_key",
+  "audit",
+  "audit_stream_entry",
+  "batch",
+  "batch_item",
+  "email",
+  "event",
+  "idempotent_answer",
+  "prompt_log",
+  "provider_batch",
+  "refused_call",
+  "session_usage",
+  "sink_entry",
+  "stored_file",
+  "stored_file_part",
+  "stored_item",
+  "stored_response",
+  "stored_stream",
+  "transfer",
+  "usage_record",
+  "webhook_delivery",
+]);
+
+test("no statement of a job reads all rows of a table that grows with use", async () => {
+  const gateway = await startGateway({ store: "sqlite" });
+  const { config } = gateway;
+  await gateway.stop();
+  const query = spyOn(Database.prototype, "query");
+  const failed = await runJobs(config);
+  const statements = [...new Set(query.mock.calls.map(([sql]) => sql))];
+  query.mockRestore();
+  expect([...failed]).toEqual([]);
+  const { db, close } = await openStore("sqlite");
+  const partial = new Set(
+    (
+      await db.all("select name from sqlite_master where type = 'index' and sql like '% where %'")
+    ).map(({ name }) => name),
+  );
+  const scans: string[] = [];
+  for (const sql of statements.filter((one) => /^\s*(select|with|update|delete)\b/.test(one))) {
+    const values = sql
+      .split("?")
+      .slice(1)
+      .map(() => 1);
+    for (const { detail } of await db.all(`explain query plan ${sql}`, values)) {
+      const [, table = "", index] =
+        /^SCAN (\w+)(?: USING (?:COVERING )?INDEX (\w+))?/.exec(String(detail)) ?? [];
+      if (GROWING.has(table) && !partial.has(index)) scans.push(`${table}: ${sql}`);
+    }
+  }
+  expect(statements.length).toBeGreaterThan(50);
+  expect(scans).toEqual([]);
+  await close();
+});
+
+test("what the batches of an account store is read from an index only", async () => {
+  const { db, close } = await openStore("sqlite");
+  const query = spyOn(Database.prototype, "query");
+  await readBatchUse(db, "acct_a");
+  const [sql = ""] = query.mock.calls.at(-1) ?? [];
+  query.mockRestore();
+  const plan = await db.all(`explain query plan ${sql}`, ["acct_a"]);
+  expect(plan.map(({ detail }) => String(detail)).join()).toContain("COVERING INDEX batch_use");
+  await close();
+});
