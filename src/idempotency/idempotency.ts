@@ -13,7 +13,7 @@ import {
 } from "../base/crypto/encryption.ts";
 import { type Secret, secret } from "../base/crypto/secret.ts";
 import { Fault } from "../base/fault.ts";
-import { DAY_MS, MINUTE_MS } from "../base/time.ts";
+import { DAY_MS, MINUTE_MS, SECOND_MS } from "../base/time.ts";
 import { readAllAccounts } from "../store/all-accounts.ts";
 import {
   type AccountKey,
@@ -346,8 +346,24 @@ async function releaseKeysOf(tx: Tx, processes: readonly RunningProcess[]): Prom
   );
 }
 
+/** Records that expire within this time are deleted in one transaction, which blocks SQLite. */
+const DELETED_MS = 2 * SECOND_MS;
+
 export async function deleteExpiredResponses(db: Db, now: number): Promise<void> {
-  await db.write((tx) => tx.run("delete from idempotent_answer where expires_at <= ?", [now]));
+  for (;;) {
+    const row = await db.get(
+      "select min(expires_at) as first from idempotent_answer where expires_at <= ?",
+      [now],
+    );
+    const first = row === undefined ? null : integerOrNull(row, "first");
+    if (first === null) return;
+    const until = Math.min(now, first + DELETED_MS);
+    await db.write(
+      (tx) => tx.run("delete from idempotent_answer where expires_at <= ?", [until]),
+      "os_cache",
+    );
+    await new Promise((resolve) => setImmediate(resolve));
+  }
 }
 
 function keyReusedFault(): Fault {
