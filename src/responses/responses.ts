@@ -45,6 +45,7 @@ import {
   deleteExpired,
   deleteResponse,
   findResponse,
+  findStatus,
   findUsage,
   type QueuedResponse,
   type StoredResponse,
@@ -345,23 +346,25 @@ function storedEvents({ db, kek, stored, now }: StoredEventsOptions): EventSourc
     read: async (from) => {
       const events = await readStreamEvents(db, kek, stored, from);
       if (events.length > 0) return { events, isEnd: false };
-      const current = await findResponse(db, wholeAccount(accountId), id, now());
-      if (current === undefined) return { events: [], isEnd: true };
-      if (current.status === "in_progress") return { events: [], isEnd: false };
+      const status = await findStatus(db, stored, now());
+      if (status === undefined) return { events: [], isEnd: true };
+      if (status === "in_progress") return { events: [], isEnd: false };
       const last = parseObject((await readLastEvent(db, kek, stored)) ?? "");
       if (last !== undefined && isTerminalEvent(last)) return { events: [], isEnd: true };
       pollsAfterEnd += 1;
       if (pollsAfterEnd < LAST_POLLS) return { events: [], isEnd: false };
-      return { events: pollsAfterEnd === LAST_POLLS ? endOf(current) : [], isEnd: true };
+      return { events: pollsAfterEnd === LAST_POLLS ? await endOf(from) : [], isEnd: true };
     },
     waitForMore: () => new Promise((resolve) => setTimeout(resolve, POLL_MS)),
   };
 
   // The process that ran the response died before it wrote the last event.
-  function endOf(current: StoredResponse): readonly string[] {
-    if (current.status === "cancelled" || current.status === "in_progress") return [];
+  async function endOf(sequenceNumber: number): Promise<readonly string[]> {
+    const current = await findResponse(db, wholeAccount(accountId), id, now());
+    if (current === undefined || current.status === "cancelled") return [];
     const decrypted = decryptStored(kek, current);
     const response = toResponseRecord({ stored: current, decrypted, usage: undefined });
-    return [JSON.stringify({ type: `response.${current.status}`, response })];
+    const type = `response.${current.status}`;
+    return [JSON.stringify({ type, sequence_number: sequenceNumber, response })];
   }
 }

@@ -1,6 +1,7 @@
 // Background responses that are streamed: the events, their numbers, resuming, and what ends a stream.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import type { Db } from "../../src/store/db.ts";
 import { errorOf, expectSettledLedger, type Json } from "../inference/support/harness.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Gateway, startGateway, type TestAccount } from "../support/gateway.ts";
@@ -63,6 +64,30 @@ const numbersOf = (events: readonly Json[]): readonly unknown[] =>
   events.map((event) => event["sequence_number"]);
 const idOf = (events: readonly Json[]): string =>
   String((events[0]?.["response"] as Json | undefined)?.["id"]);
+
+/** Makes the store reject the events of streams. The returned function ends it. */
+async function rejectParts(db: Db): Promise<() => Promise<void>> {
+  const trigger = "create trigger reject_part before insert on stored_stream";
+  const [begin, end] =
+    db.kind === "sqlite"
+      ? [
+          [`${trigger} when new.part > 0 begin select raise(abort, 'rejected'); end`],
+          ["drop trigger reject_part"],
+        ]
+      : [
+          [
+            "create function reject_part() returns trigger language plpgsql as 'begin raise exception ''rejected''; end'",
+            `${trigger} for each row when (new.part > 0) execute function reject_part()`,
+          ],
+          ["drop trigger reject_part on stored_stream", "drop function reject_part"],
+        ];
+  const run = (statements: readonly string[]): Promise<void> =>
+    db.write(async (tx) => {
+      for (const sql of statements) await tx.run(sql);
+    });
+  await run(begin);
+  return () => run(end);
+}
 
 for (const store of STORE_KINDS) {
   describe(`streamed background responses on ${store}`, () => {
@@ -156,6 +181,30 @@ for (const store of STORE_KINDS) {
       expect((await getResponse(gateway, account, id, "?stream=true")).status).toBe(404);
     });
 
+    test("are stored without gaps after the store did not accept some", async () => {
+      const acceptParts = await rejectParts(gateway.server.db);
+      const stream = await begin(SLOW_INPUT);
+      const failed = "failed to store events of a background response";
+      await eventually(async () => gateway.logLines.some((line) => line.includes(failed)));
+      await acceptParts();
+      const events = await stream.readUntil(never);
+      await waitUntilEnded(gateway, account, idOf(events));
+      expect(await (await resume(idOf(events))).readUntil(never)).toEqual([...events]);
+    });
+
+    test("leave nothing behind that is written after their deletion", async () => {
+      const stream = await begin(SLOW_INPUT);
+      const id = idOf(await stream.readUntil((events) => events.length > 3));
+      const deleted = await call(gateway, account, `DELETE /v1/responses/${id}`);
+      expect(deleted.status).toBe(200);
+      await stream.readUntil(never);
+      const rows = await gateway.server.db.all(
+        "select part from stored_stream where response_id = ?",
+        [id],
+      );
+      expect(rows).toEqual([]);
+    });
+
     test("are stored without readable text", async () => {
       const events = await (await begin("a secret sentence")).readUntil(never);
       await waitUntilEnded(gateway, account, idOf(events));
@@ -218,6 +267,13 @@ test("streamed background responses are limited per account", async () => {
   expect(streams.map(({ response }) => response.status)).toEqual(streams.map(() => 200));
   const limited = await getResponse(gateway, account, idOf(seen), "?stream=true");
   expect([limited.status, errorOf(limited.json)["code"]]).toEqual([429, "rate_limited"]);
+  // Nothing runs, or is charged, of which the client has no id.
+  const refused = await call(gateway, account, "POST /v1/responses", {
+    body: { ...body, background: true, stream: true },
+  });
+  expect([refused.status, errorOf(refused.json)["code"]]).toEqual([429, "rate_limited"]);
+  const { db } = gateway.server;
+  expect(await db.all("select id from stored_response")).toEqual([{ id: idOf(seen) }]);
   await Promise.all([first, ...streams].map(({ close }) => close()));
   await eventually(
     async () => (await getResponse(gateway, account, idOf(seen), "?stream=false")).status === 200,

@@ -68,9 +68,9 @@ export function createBackground(deps: BackgroundDeps): Background {
   const start: Background["start"] = async (storedCall, input) => {
     const { accountId } = input.caller;
     rejectOverLimit([...running.values()], accountId);
+    const log = createLogOf(deps, storedCall, accountId);
     const abort = new AbortController();
     const accepted = Promise.withResolvers<string>();
-    const log = storedCall.request.json["stream"] === true ? createEventLog() : undefined;
     const runningCall: RunningCall = {
       accountId,
       abort,
@@ -131,6 +131,17 @@ export function createBackground(deps: BackgroundDeps): Background {
     },
     whenIdle: async () => void (await Promise.all([...running.values()].map(({ work }) => work))),
   };
+}
+
+/** Undefined for a response that is not streamed. Throws before it runs if its stream could not be opened. */
+function createLogOf(
+  { streams }: BackgroundDeps,
+  { request }: StoredCall,
+  accountId: string,
+): EventLog | undefined {
+  if (request.json["stream"] !== true) return undefined;
+  streams.rejectOverLimit(accountId);
+  return createEventLog();
 }
 
 /** Otherwise the response would be in progress until the process ends. */
@@ -335,22 +346,27 @@ function writeEvents(
   { id, encrypt }: StoredCall,
   log: EventLog,
 ): () => Promise<void> {
-  let written = 0;
-  let part = 0;
+  let written: Pick<StreamPart, "part" | "lastSequence"> = { part: 0, lastSequence: -1 };
+  /** A part that could not be written is written again as it is: the commit may have been lost after it. */
+  let next: StreamPart | undefined;
+  const readNext = (): StreamPart | undefined => {
+    const { events } = log.read(written.lastSequence + 1);
+    if (events.length === 0) return undefined;
+    const part = written.part + 1;
+    const lastSequence = written.lastSequence + events.length;
+    const sealedEvents = encrypt(`events/${part}`, events.join("\n"));
+    return { responseId: id, part, lastSequence, sealedEvents };
+  };
   let work = Promise.resolve();
   const write = async (): Promise<void> => {
-    const { events } = log.read(written);
-    if (events.length === 0) return;
-    part += 1;
-    const row = {
-      responseId: id,
-      part,
-      lastSequence: written + events.length - 1,
-      sealedEvents: encrypt(`events/${part}`, events.join("\n")),
-    };
-    written += events.length;
-    // A power failure ends the call anyway.
-    await db.write((tx) => insertStreamPart(tx, row), "os_cache");
+    for (;;) {
+      const row = (next ??= readNext());
+      if (row === undefined) return;
+      // A power failure ends the call anyway.
+      await db.write((tx) => insertStreamPart(tx, row), "os_cache");
+      written = row;
+      next = undefined;
+    }
   };
   const writeNext = (): void => {
     work = work.then(write).catch((cause: unknown) =>

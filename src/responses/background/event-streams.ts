@@ -19,6 +19,8 @@ export interface EventSource {
 }
 
 export interface EventStreams {
+  /** Throws if the account cannot open another stream. */
+  readonly rejectOverLimit: (accountId: string) => void;
   /** A response with the events after `startingAfter`; -1 for all. */
   readonly open: (accountId: string, source: EventSource, startingAfter: number) => Response;
   /** Ends all streams: their clients continue at another process. */
@@ -35,9 +37,12 @@ export function createEventStreams(): EventStreams {
     if (count === 0) open.delete(accountId);
     else open.set(accountId, count);
   };
+  const rejectAccount = (accountId: string): void =>
+    rejectOverLimit(total, open.get(accountId) ?? 0);
   return {
+    rejectOverLimit: rejectAccount,
     open: (accountId, source, startingAfter) => {
-      rejectOverLimit(total, open.get(accountId) ?? 0);
+      rejectAccount(accountId);
       let isGone = false;
       let hasStarted = false;
       change(accountId, 1);

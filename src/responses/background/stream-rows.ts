@@ -13,7 +13,9 @@ export interface StreamPart {
   readonly sealedEvents: string;
 }
 
+/** Not if the response was deleted: a deletion would leave the part behind. */
 export async function insertStreamPart(tx: Tx, part: StreamPart): Promise<void> {
+  if ((await tx.lockMany("stored_response", "id", [part.responseId], "id")).length === 0) return;
   await tx.run(
     `insert into stored_stream (response_id, part, last_sequence, sealed_events) values (?, ?, ?, ?)
      on conflict (response_id, part) do nothing`,

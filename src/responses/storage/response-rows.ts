@@ -163,6 +163,19 @@ export async function findResponse(
   return row && toStoredResponse(row);
 }
 
+/** Without what it contains, which can have megabytes; undefined if it was deleted. */
+export async function findStatus(
+  reader: Reader,
+  { id, accountId }: Pick<StoredResponse, "id" | "accountId">,
+  now: number,
+): Promise<ResponseStatus | undefined> {
+  const row = await reader.get(
+    "select status from stored_response where id = ? and account_id = ? and expires_at > ?",
+    [id, accountId, now],
+  );
+  return row && enumValue(row, "status", RESPONSE_STATUSES);
+}
+
 /** The usage and cost of a call in this API's format; undefined if there is none yet. */
 export async function findUsage(
   reader: Reader,
