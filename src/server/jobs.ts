@@ -37,7 +37,7 @@ import { sweepSinkEntries } from "../sinks/sinks.ts";
 import { recheckDomains } from "../sso/domains.ts";
 import type { Db } from "../store/db.ts";
 import { findSchemaProblem } from "../store/migrate.ts";
-import { archiveUsage } from "../usage/archive/archive-usage.ts";
+import { archiveUsage, createArchiveFiles } from "../usage/archive/archive-usage.ts";
 import { sweepRefusedCalls } from "../usage/refused-calls.ts";
 import { sweepCredentialHours } from "../usage/rollup/credential-hours.ts";
 import { sweepProviderHours } from "../usage/rollup/provider-hours.ts";
@@ -61,13 +61,11 @@ export function createJobs(
   const { db, lease, catalog, reconcileHolds } = core;
   const { responses, telemetry } = modelCalls;
   const { log, now, onFatal } = options;
-  const archiveJob =
-    ({ days, folder }: UsageRetention) =>
-    () =>
-      archiveUsage(
-        { db, log, folder, retentionDays: days, keepTransfers: keepCallTransfers },
-        now(),
-      );
+  const archiveJob = ({ days, folder }: UsageRetention) => {
+    const files = createArchiveFiles(folder, now);
+    const archive = { db, log, files, retentionDays: days, keepTransfers: keepCallTransfers };
+    return () => archiveUsage(archive, now());
+  };
   const writeOpenCircuits = createCircuitWriter({
     db,
     process: processName,

@@ -8,7 +8,7 @@ import { DAY_MS } from "../../src/base/time.ts";
 import { keepCallTransfers } from "../../src/ledger/call-charges.ts";
 import { deposit, type Ledger } from "../../src/ledger/ledger.ts";
 import { listTransfers } from "../../src/ledger/transfers.ts";
-import { archiveUsage } from "../../src/usage/archive/archive-usage.ts";
+import { archiveUsage, createArchiveFiles } from "../../src/usage/archive/archive-usage.ts";
 import { rollUpUsage } from "../../src/usage/rollup/roll-up.ts";
 import type { UsageRecord } from "../../src/usage/usage.ts";
 import { findChargeDifferences } from "../../src/verification/verify-charges.ts";
@@ -129,7 +129,8 @@ describeEachStore((kind) => {
     const [before, sums] = [await transferRows(), await listAll("a", 2)];
     const folder = scratchFolder();
     const log = createLog({ level: "error", isPretty: false, now: () => NOW, write: () => {} });
-    const deps = { db: store.db, log, folder, retentionDays: 62, keepTransfers: keepCallTransfers };
+    const files = createArchiveFiles(folder, () => NOW);
+    const deps = { db: store.db, log, files, retentionDays: 62, keepTransfers: keepCallTransfers };
     expect(await archiveUsage(deps, NOW)).toBe(3);
     rmSync(folder, { recursive: true });
     expect(await transferRows()).toEqual(before);

@@ -1,7 +1,7 @@
 // Archives usage records beyond their retention, and proves the money before and after.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { readdirSync, readFileSync, rmSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import path from "node:path";
 import { gunzipSync } from "node:zlib";
 import { newId } from "../../src/base/id.ts";
@@ -10,7 +10,11 @@ import { DAY_MS } from "../../src/base/time.ts";
 import { keepCallTransfers } from "../../src/ledger/call-charges.ts";
 import { deposit } from "../../src/ledger/ledger.ts";
 import type { Tx } from "../../src/store/db.ts";
-import { archiveUsage, type ArchiveDeps } from "../../src/usage/archive/archive-usage.ts";
+import {
+  archiveUsage,
+  type ArchiveDeps,
+  createArchiveFiles,
+} from "../../src/usage/archive/archive-usage.ts";
 import { rollUpUsage } from "../../src/usage/rollup/roll-up.ts";
 import { listUsage } from "../../src/usage/usage-list.ts";
 import { totalUsage } from "../../src/usage/usage-stats.ts";
@@ -45,7 +49,7 @@ describeEachStore((kind, open) => {
       deps = {
         db: store.db,
         log,
-        folder,
+        files: createArchiveFiles(folder, () => NOW),
         retentionDays: RETENTION_DAYS,
         keepTransfers: keepCallTransfers,
       };
@@ -103,7 +107,7 @@ describeEachStore((kind, open) => {
 
     test("writes every record once, as the API returns it", () => {
       const files = readdirSync(folder).sort();
-      expect(files).toEqual(["usage-2026-08.jsonl.gz"]);
+      expect(files).toEqual(["usage-2026-08-20261123T120000000Z.jsonl.gz"]);
       const records = files
         .flatMap((file) =>
           gunzipSync(readFileSync(path.join(folder, file)))
@@ -120,6 +124,26 @@ describeEachStore((kind, open) => {
         cost_usd: "0.000001",
         usage: { input_tokens: 10 },
       });
+    });
+
+    test("appends nothing to a file after a write that failed", () => {
+      const full = scratchFolder();
+      let now = NOW;
+      const files = createArchiveFiles(full, () => now);
+      const record = (at: number) =>
+        usageRecord({ id: newId("req", at), accountId: "a", keyId: "k", cost: 0n, createdAt: at });
+      files.append([record(OLD)]);
+      // A folder in place of the file of the next month.
+      mkdirSync(path.join(full, "usage-2026-09-20261123T120000000Z.jsonl.gz"));
+      now += 1;
+      expect(() => files.append([record(OLD + 31 * DAY_MS)])).toThrow();
+      files.append([record(OLD)]);
+      expect(readdirSync(full).sort()).toEqual([
+        "usage-2026-08-20261123T120000000Z.jsonl.gz",
+        "usage-2026-08-20261123T120000001Z.jsonl.gz",
+        "usage-2026-09-20261123T120000000Z.jsonl.gz",
+      ]);
+      rmSync(full, { recursive: true });
     });
 
     test("finds nothing more to archive", async () => {

@@ -20,7 +20,7 @@ const RECORDS_PER_TRANSACTION = 500;
 export interface ArchiveDeps {
   readonly db: Db;
   readonly log: Log;
-  readonly folder: string;
+  readonly files: ArchiveFiles;
   readonly retentionDays: number;
   /** Inserts the transfers that are columns of these records. */
   readonly keepTransfers: (tx: Tx, records: readonly Row[]) => Promise<void>;
@@ -88,7 +88,7 @@ async function* accountsWithUsage(reader: Reader, before: string): AsyncGenerato
 }
 
 async function archiveSome(
-  { db, log, folder, keepTransfers }: ArchiveDeps,
+  { db, log, files, keepTransfers }: ArchiveDeps,
   accountId: string,
   before: string,
 ): Promise<number> {
@@ -110,7 +110,7 @@ async function archiveSome(
     });
     return 0;
   }
-  appendToArchive(folder, records);
+  files.append(records);
   await db.write(async (tx) => {
     const deleted = await tx.run(
       "delete from usage_record where account_id = ? and id >= ? and id <= ?",
@@ -174,22 +174,47 @@ function sumsByKey(
   return [...sums.values()];
 }
 
+export interface ArchiveFiles {
+  /** The records are on disk when it returns. */
+  readonly append: (records: readonly UsageRecord[]) => void;
+}
+
 /**
- * Writes one file per UTC month: gzipped JSON lines in the form of the API. Each call appends a member to the gzip file; readers such as `zcat` return the members as one stream.
+ * Gzipped JSON lines in the form of the API, one file per UTC month and start of the process. Each call appends a member to the gzip
+ * file; readers such as `zcat` return the members as one stream. What follows an incomplete member cannot be read, so nothing is
+ * appended to the file of a process that ended, or after a write that failed.
  */
-function appendToArchive(folder: string, records: readonly UsageRecord[]): void {
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
-  for (const [month, ofMonth] of Map.groupBy(records, monthOf)) {
-    const lines = ofMonth.map((record) =>
-      JSON.stringify({ account_id: record.accountId, ...toApiRecord(record) }),
-    );
-    const file = openSync(path.join(folder, `usage-${month}.jsonl.gz`), "a", 0o600);
-    try {
-      writeAll(file, gzipSync(`${lines.join("\n")}\n`));
-      fsyncSync(file);
-    } finally {
-      closeSync(file);
-    }
+export function createArchiveFiles(folder: string, now: () => number): ArchiveFiles {
+  let start = fileTime(now());
+  return {
+    append: (records) => {
+      mkdirSync(folder, { recursive: true, mode: 0o700 });
+      try {
+        for (const [month, ofMonth] of Map.groupBy(records, monthOf))
+          appendMember(path.join(folder, `usage-${month}-${start}.jsonl.gz`), ofMonth);
+      } catch (error) {
+        start = fileTime(now());
+        throw error;
+      }
+    },
+  };
+}
+
+/** With milliseconds, as `20261123T120000000Z`. */
+function fileTime(at: number): string {
+  return new Date(at).toISOString().replaceAll(/[-:.]/g, "");
+}
+
+function appendMember(name: string, records: readonly UsageRecord[]): void {
+  const lines = records.map((record) =>
+    JSON.stringify({ account_id: record.accountId, ...toApiRecord(record) }),
+  );
+  const file = openSync(name, "a", 0o600);
+  try {
+    writeAll(file, gzipSync(`${lines.join("\n")}\n`));
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
   }
 }
 
