@@ -80,11 +80,14 @@ export function createStatus({
   const read = async (now: number): Promise<StatusSnapshot> => {
     const today = now - (now % DAY_MS);
     const first = today - (STATUS_DAYS - 1) * DAY_MS;
+    const isOver = (start: number): boolean => start + DAY_MS + COMPLETE_AFTER_MS <= now;
     const days: Day[] = [];
     for (let start = first; start <= today; start += DAY_MS) {
+      // A clock that was ahead may have kept a day that is not over.
+      if (!isOver(start)) past.delete(start);
       const rows =
         past.get(start) ?? (await readProviderPerformance(db, { from: start, to: start + DAY_MS }));
-      if (start + DAY_MS + COMPLETE_AFTER_MS <= now) past.set(start, rows);
+      if (isOver(start)) past.set(start, rows);
       days.push({ start, rows });
     }
     for (const start of past.keys()) if (start < first) past.delete(start);
