@@ -167,12 +167,14 @@ export interface SessionPosition {
   readonly id: string;
 }
 
+// Both repeat their conditions for the row itself: a call or a stop may have changed it after the inner query read it.
+
 /** Deletes up to `limit` sessions without a call since; returns how many. A session with an open call stays. */
 export function deleteOldSessions(tx: Tx, before: number, limit: number): Promise<number> {
   return tx.run(
-    `delete from agent_session where (account_id, id) in
+    `delete from agent_session where last_call_at < ? and held = 0 and (account_id, id) in
        (select account_id, id from agent_session where last_call_at < ? and held = 0 limit ?)`,
-    [before, limit],
+    [before, before, limit],
   );
 }
 
@@ -195,10 +197,12 @@ export function deleteSessionsBeyond(
   { max, limit }: { readonly max: number; readonly limit: number },
 ): Promise<number> {
   return tx.run(
-    `delete from agent_session where account_id = ? and id in
+    `delete from agent_session where account_id = ? and ${DISPENSABLE} and id in
        (select id from (select id, held, spent, limit_nano, stopped_at from agent_session where account_id = ?
           order by last_call_at desc, id limit 1000000 offset ?) as older
-        where held = 0 and stopped_at is null and (limit_nano is null or spent = 0) limit ?)`,
+        where ${DISPENSABLE} limit ?)`,
     [accountId, accountId, max, limit],
   );
 }
+
+const DISPENSABLE = "held = 0 and stopped_at is null and (limit_nano is null or spent = 0)";

@@ -10,11 +10,13 @@ import { trackPayment } from "../../src/billing/payments/checkouts.ts";
 import type { PaymentDeps } from "../../src/billing/payments/payment-facts.ts";
 import type { HostedProcessor } from "../../src/billing/payments/payment-processor.ts";
 import { addBlock } from "../../src/controls/blocks.ts";
+import { deleteOldSessions, deleteSessionsBeyond } from "../../src/ledger/session-rows.ts";
 import { requestChange } from "../../src/operator/accounts/change-requests.ts";
 import { addServiceLevel } from "../../src/service-levels/service-levels.ts";
 import type { Db, Tx } from "../../src/store/db.ts";
 import { createWebhooks } from "../../src/webhooks/webhooks.ts";
 import { actIn } from "../support/act.ts";
+import { eventually } from "../support/eventually.ts";
 import { openStore, STORE_KINDS } from "../support/stores/stores.ts";
 import { writeAtOnce } from "../support/stores/write-at-once.ts";
 
@@ -145,4 +147,42 @@ describe.each(STORE_KINDS)("on %s", (kind) => {
     expect(rows.map(({ ref }) => ref)).toEqual(["pi_0", "pi_1", "pi_2", "pi_3"]);
     await store.close();
   });
+
+  test.each<[string, (tx: Tx, accountId: string) => Promise<number>]>([
+    ["old", (tx) => deleteOldSessions(tx, NOW, 10)],
+    ["many", (tx, accountId) => deleteSessionsBeyond(tx, accountId, { max: 0, limit: 10 })],
+  ])("a session that is stopped while %s ones are deleted is kept", async (_, deleteSessions) => {
+    const store = await openStore(kind);
+    const { db } = store;
+    const accountId = await db.write(async (tx) => {
+      const { id } = await createAccount(tx, ACCOUNT);
+      await tx.run(
+        "insert into agent_session (account_id, id, key_id, created_at, last_call_at, held, spent) values (?, 'task', 'key', 1, 1, 0, 0)",
+        [id],
+      );
+      return id;
+    });
+    let deleting: Promise<number> | undefined;
+    await db.write(async (tx) => {
+      await tx.run("update agent_session set stopped_at = ?, last_call_at = ? where id = 'task'", [
+        NOW,
+        NOW,
+      ]);
+      deleting = db.write((other) => deleteSessions(other, accountId));
+      // SQLite has one writer: there, the deletion begins afterwards.
+      if (kind === "postgres") await eventually(() => isWaiting(db));
+    });
+    expect(await deleting).toBe(0);
+    expect(await db.all("select id from agent_session")).toHaveLength(1);
+    await store.close();
+  });
 });
+
+async function isWaiting(db: Db): Promise<boolean> {
+  // Citus waits on the worker.
+  const view = db.isDistributed === true ? "citus_stat_activity" : "pg_stat_activity";
+  const row = await db.get(
+    `select count(*) as waiting from ${view} where wait_event_type = 'Lock' and datname = current_database()`,
+  );
+  return Number(row?.["waiting"]) > 0;
+}
