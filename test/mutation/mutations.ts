@@ -2450,13 +2450,13 @@ const PROMPT_LOG: readonly Mutation[] = [
     ],
   ),
   ...of(
-    "src/email/emails.ts",
+    "src/email/email-worker.ts",
     ["email/email-queue"],
     [
       [
         "an account with many emails delays those of all others",
-        "order by account_id, due_at, id limit 1",
-        "order by due_at, id limit 1",
+        'after = email?.accountId ?? "";',
+        'after = "";',
       ],
     ],
   ),
