@@ -118,6 +118,15 @@ export function createBatchRunner(deps: BatchRunnerDeps): BatchRunner {
         await wait(FAILED_PAUSE_MS);
       }
   };
+  const claim = async (id: string): Promise<Batch | undefined> => {
+    try {
+      return await db.write((tx) => claimBatch(tx, id, owner));
+    } catch (error) {
+      // It may be committed although the reply was lost: no process would run the batch.
+      await release(id, now());
+      throw error;
+    }
+  };
   const begin = ({ places, run }: typeof gateway | typeof provider, batch: Batch): void => {
     const turn = places.take(batch.accountId);
     const work = run(batch, turn)
@@ -143,7 +152,7 @@ export function createBatchRunner(deps: BatchRunnerDeps): BatchRunner {
         places.setWanted(free === 0 && found.length > 0);
         for (const { id } of free === 0 ? [] : found) {
           if (state.isStopping) return;
-          const batch = await db.write((tx) => claimBatch(tx, id, owner));
+          const batch = await claim(id);
           if (batch !== undefined) begin(kind, batch);
         }
       }
