@@ -294,7 +294,7 @@ for (const store of STORE_KINDS) {
     test("one whose call another process has ended is not run again and again", async () => {
       const account = await at.fund();
       const { db } = at.gateway.server;
-      const mark = `latency=600]] ${account.id}`;
+      const mark = `latency=4000]] ${account.id}`;
       const sent = async (): Promise<number> => {
         const list = await fetch(`${at.gateway.simulatorUrl}/sim/requests?limit=100`);
         return (await list.text()).split(mark).length - 1;

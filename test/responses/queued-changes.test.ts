@@ -172,7 +172,7 @@ for (const store of STORE_KINDS)
 
     test("a price that rises is that of the run, and no more than is held for it", async () => {
       const account = await at.fund();
-      const slow = { model: PRICED, input: "[[sim: latency=1500]]" };
+      const slow = { model: PRICED, input: "[[sim: latency=6000]]" };
       for (let index = 0; index < RUNNING_PER_ACCOUNT; index++) await queue(account, slow, "2h");
       const cheap = { model: PRICED, input: "Hi", max_output_tokens: 1_000 };
       const queued = await queue(account, cheap, "2h");

@@ -9,7 +9,7 @@ import { atProcessEnd } from "../process-end.ts";
 import { schemaHash } from "../source/schema-hash.ts";
 import { CITUS_URL, distributedPostgres, dropDistributed } from "./citus.ts";
 
-const START_TIMEOUT_MS = 30_000;
+const START_TIMEOUT_MS = 180_000;
 const ATTEMPTS_MAX = 50;
 const RETRY_MS = 100;
 
