@@ -4,6 +4,8 @@
 import { Database } from "bun:sqlite";
 import { expect, spyOn, test } from "bun:test";
 import { readBatchUse } from "../../src/batches/batch-rows.ts";
+import { listDebtors } from "../../src/ledger/payments/payments.ts";
+import type { Reader } from "../../src/store/db.ts";
 import { startGateway } from "../support/gateway.ts";
 import { runJobs } from "../support/run-jobs.ts";
 import { openStore } from "../support/stores/stores.ts";
@@ -65,13 +67,23 @@ test("no statement of a job reads all rows of a table that grows with use", asyn
   await close();
 });
 
-test("what the batches of an account store is read from an index only", async () => {
+async function planOf(read: (reader: Reader) => Promise<unknown>): Promise<string> {
   const { db, close } = await openStore("sqlite");
   const query = spyOn(Database.prototype, "query");
-  await readBatchUse(db, "acct_a");
+  await read(db);
   const [sql = ""] = query.mock.calls.at(-1) ?? [];
   query.mockRestore();
-  const plan = await db.all(`explain query plan ${sql}`, ["acct_a"]);
-  expect(plan.map(({ detail }) => String(detail)).join()).toContain("COVERING INDEX batch_use");
+  const plan = await db.all(`explain query plan ${sql}`, [1]);
   await close();
+  return plan.map(({ detail }) => String(detail)).join();
+}
+
+test("what the batches of an account store is read from an index only", async () => {
+  expect(await planOf((reader) => readBatchUse(reader, "acct_a"))).toContain(
+    "COVERING INDEX batch_use",
+  );
+});
+
+test("accounts with a debt are found without reading the others", async () => {
+  expect(await planOf((reader) => listDebtors(reader, 10))).toContain("INDEX wallet_with_debt");
 });

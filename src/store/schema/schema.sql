@@ -373,6 +373,8 @@ create table wallet (
 
 create index wallet_by_closing on wallet (closing_at) where closing_at is not null;
 
+create index wallet_with_debt on wallet (account_id) where owed > 0;
+
 -- The spend of an API key, by which its limits are enforced.
 create table spender (
   key_id text not null,
