@@ -118,15 +118,6 @@ export function createBatchRunner(deps: BatchRunnerDeps): BatchRunner {
         await wait(FAILED_PAUSE_MS);
       }
   };
-  const claim = async (id: string): Promise<Batch | undefined> => {
-    try {
-      return await db.write((tx) => claimBatch(tx, id, owner));
-    } catch (error) {
-      // It may be committed although the reply was lost: no process would run the batch.
-      await release(id, now());
-      throw error;
-    }
-  };
   const begin = ({ places, run }: typeof gateway | typeof provider, batch: Batch): void => {
     const turn = places.take(batch.accountId);
     const work = run(batch, turn)
@@ -152,7 +143,7 @@ export function createBatchRunner(deps: BatchRunnerDeps): BatchRunner {
         places.setWanted(free === 0 && found.length > 0);
         for (const { id } of free === 0 ? [] : found) {
           if (state.isStopping) return;
-          const batch = await claim(id);
+          const batch = await claimOrRelease(deps, id, () => release(id, now()));
           if (batch !== undefined) begin(kind, batch);
         }
       }
@@ -168,6 +159,20 @@ export function createBatchRunner(deps: BatchRunnerDeps): BatchRunner {
       await db.write((tx) => releaseBatches(tx, owner));
     },
   };
+}
+
+/** A claim that fails may be committed, if its reply was lost: no process would run the batch. */
+async function claimOrRelease(
+  { db, process, epoch }: BatchRunnerDeps,
+  id: string,
+  release: () => Promise<void>,
+): Promise<Batch | undefined> {
+  try {
+    return await db.write((tx) => claimBatch(tx, id, { process, epoch }));
+  } catch (error) {
+    await release();
+    throw error;
+  }
 }
 
 /** The time of a batch in its place. */

@@ -94,10 +94,11 @@ export function createDeliveryWorker(deps: DeliveryWorkerDeps): DeliveryWorker {
     return leasing;
   };
   const idle = async (): Promise<void> => {
-    await leasing.catch(() => {});
-    while (inFlight.size > 0) {
+    for (let awaited: Promise<void> | undefined; awaited !== leasing;) {
+      awaited = leasing;
+      await awaited.catch(() => {});
+      // Each of them leases again when it has ended.
       await Promise.all(inFlight);
-      await leasing.catch(() => {});
     }
   };
   return {

@@ -26,7 +26,7 @@ const WITHOUT_ACCOUNT: Readonly<Record<string, string>> = {
   "src/commands/move.ts wallet": "sums over all accounts",
   "src/idempotency/idempotency.ts idempotent_answer":
     "jobs find the records of dead processes and delete old ones",
-  "src/ledger-proofs/publish-day.ts wallet": "a daily job reads all accounts",
+  "src/ledger-proofs/day-entries.ts wallet": "a daily job reads all accounts",
   "src/ledger/hold-owners.ts hold": "a job finds the processes of holds in any account",
   "src/ledger/payments/payments.ts wallet": "a job finds debts that can be paid",
   "src/ledger/recall-leases.ts hold":

@@ -14,7 +14,7 @@ import { createLedger, type Ledger } from "../../src/ledger/ledger.ts";
 import { providerKeyRoutes } from "../../src/provider-keys/provider-keys-routes.ts";
 import { createProviderKeys } from "../../src/provider-keys/provider-keys.ts";
 import { createSignedRequests } from "../../src/signed-requests/signed-requests.ts";
-import type { Db } from "../../src/store/db.ts";
+import type { Db, Tx } from "../../src/store/db.ts";
 import { createDeliveryWorker, type DeliveryWorker } from "../../src/webhooks/delivery-worker.ts";
 import { webhookRoutes } from "../../src/webhooks/webhooks-routes.ts";
 import { createWebhooks, type Webhooks } from "../../src/webhooks/webhooks.ts";
@@ -103,6 +103,19 @@ export async function truncateTables(db: Db): Promise<void> {
   });
 }
 
+/** Does nothing if another harness on this store has inserted it. */
+export async function insertAccount(
+  tx: Tx,
+  id: string,
+  keyIds: readonly string[] = [],
+): Promise<void> {
+  await tx.run(
+    "insert into account (id, created_at, created_from) values (?, ?, '') on conflict (id) do nothing",
+    [id, START_MS],
+  );
+  await openAccount(tx, id, keyIds, START_MS);
+}
+
 /** The callers `alice` and `bob` have the accounts `acct_alice` and `acct_bob`. */
 export async function createHarness(db: Db, allowLoopback = true): Promise<Harness> {
   const clock = { now: START_MS };
@@ -160,14 +173,7 @@ export async function createHarness(db: Db, allowLoopback = true): Promise<Harne
     isDraining: () => false,
   });
   await db.write(async (tx) => {
-    for (const name of ["alice", "bob"]) {
-      const id = `acct_${name}`;
-      await tx.run("insert into account (id, created_at, created_from) values (?, ?, '')", [
-        id,
-        START_MS,
-      ]);
-      await openAccount(tx, id, [`key_${name}`], START_MS);
-    }
+    for (const name of ["alice", "bob"]) await insertAccount(tx, `acct_${name}`, [`key_${name}`]);
   });
   const newWorker: Harness["newWorker"] = ({ timeoutMs = 60_000, resolve, random = 0.5 } = {}) =>
     createDeliveryWorker({
