@@ -412,7 +412,8 @@ export async function startEpoch(db: Db, name: string, now: number): Promise<num
         // The store may have lost the row, and have holds of an earlier run.
         const held = (await readHoldOwners(tx)).filter(({ process }) => process === name);
         const used = held.map(({ epoch }) => epoch);
-        const epoch = Math.max(row === undefined ? 0 : integer(row, "epoch"), ...used) + 1;
+        // Above the time, and not one more than none: a commit of a run whose row was lost can still arrive.
+        const epoch = Math.max(row === undefined ? 0 : integer(row, "epoch"), ...used, now) + 1;
         await tx.run(
           row === undefined
             ? "insert into process (epoch, started_at, seen_at, name) values (?, ?, ?, ?)"

@@ -123,7 +123,9 @@ for (const store of STORE_KINDS) {
       if (row === undefined) throw new Error("no batch at the provider");
       const again = { ...row, state: "planned", remoteId: null } as const;
       await setProcess(created, "other");
-      const stale = { process: at.gateway.config.processName, epoch: 1 };
+      const process = at.gateway.config.processName;
+      const start = await db.get("select epoch from process where name = ?", [process]);
+      const stale = { process, epoch: Number(start?.["epoch"]) };
       expect(await db.write((tx) => updateProviderBatch(tx, again, stale))).toBe(false);
       expect((await at.submissionOf(created))["state"]).toBe("sent");
       await setBatchFaults(at.gateway, {});

@@ -181,7 +181,7 @@ describeEachStore((kind, open) => {
           ledger,
           ownHolds,
           process: "p",
-          epoch: 1,
+          epoch: Number((await store.db.get("select epoch from process"))?.["epoch"]),
           ...clocks,
         });
         expect(await runJob()).toEqual({ settledAgain: 1, released: 0 });

@@ -476,7 +476,7 @@ create table ledger_checkpoint (
 -- Processes of the gateway with their heartbeats.
 create table process (
   name text primary key, -- `POSTERN_PROCESS_NAME`
-  epoch bigint not null, -- number of the start under this name
+  epoch bigint not null, -- run of this name: that of a later start is greater
   started_at bigint not null,
   seen_at bigint not null, -- heartbeat, every 5 seconds
   stopped_at bigint -- when it ended its work; null while it runs, and after a kill
