@@ -214,7 +214,7 @@ describe("three processes on one PostgreSQL", () => {
     await other;
     await sweepHolds(db, now);
     expect(await db.get("select epoch from process where name = 'lost'")).toMatchObject({
-      epoch: 1n,
+      epoch: BigInt(now + 1),
     });
     await startEpoch(db, "lost", now);
     expect(await sweepHolds(db, now)).toBe(1);
