@@ -76,7 +76,7 @@ if (import.meta.main) {
   const architecture: Check = {
     name: "architecture (test/architecture)",
     // All checks run at once, so a test that reads every file may wait long for a core.
-    command: [process.execPath, "test", "--timeout=60000", "test/architecture"],
+    command: [process.execPath, "test", "--timeout=240000", "test/architecture"],
   };
   const results = await Promise.all([...CHECKS, architecture].map(runCheck));
   for (const result of results) console.log(formatCheck(result));

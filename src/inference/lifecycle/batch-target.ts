@@ -4,7 +4,6 @@
 import { WIRE_TRAITS } from "@postern/wires";
 import { Fault } from "../../base/fault.ts";
 import { minNano, type Nano } from "../../base/money/money.ts";
-import type { Lease } from "../../ledger/lease.ts";
 import { findModel } from "../../models/catalog.ts";
 import { cardAt } from "../../models/price-card.ts";
 import { BATCH_TIER, isPriced } from "../../models/price.ts";
@@ -77,7 +76,7 @@ function onWire(candidate: Candidate, wire: UpstreamWire): Candidate {
  * call would have; undefined if only a call can be written.
  */
 export function plannedTarget(
-  deps: Pick<BatchTargetDeps, "plan" | "lease">,
+  deps: Pick<BatchTargetDeps, "plan">,
   routed: RoutedCall,
   {
     target,
@@ -109,7 +108,6 @@ export interface BatchTargetDeps {
   readonly route: RoutingDeps & DataPolicyDeps;
   readonly plan: PlanDeps;
   readonly respond: RespondDeps;
-  readonly lease: Pick<Lease, "term">;
 }
 
 interface TargetedItem {
@@ -203,7 +201,7 @@ interface ItemAtProvider {
 
 /** The share of the item is its hold, and the most that it is charged. */
 function heldItem(
-  deps: Pick<BatchTargetDeps, "plan" | "lease">,
+  deps: Pick<BatchTargetDeps, "plan">,
   routed: RoutedCall,
   { candidate, share }: ItemAtProvider,
 ): HeldCall {
@@ -215,8 +213,8 @@ function heldItem(
     isRolling: false,
     isPaid: true,
     isPaying: false,
-    leaseTerm: deps.lease.term(),
-    rowId: routed.input.batchItem?.holdId,
+    // Not used: the hold of the batch needs no lease of this process.
+    leaseTerm: 0,
   };
   const call: OpenCall = {
     ...routed,

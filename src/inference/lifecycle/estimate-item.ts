@@ -45,7 +45,7 @@ export async function estimateItem(deps: EstimateItemDeps, input: CallInput): Pr
 
 /** Throws the fault that the call would have. */
 export async function estimateBatchItem(
-  deps: EstimateItemDeps & Pick<BatchTargetDeps, "plan" | "lease">,
+  deps: EstimateItemDeps & Pick<BatchTargetDeps, "plan">,
   input: CallInput,
 ): Promise<ItemEstimate> {
   const { amount, first, routed, ceiling, isContinued } = await priceItem(deps, input);

@@ -85,6 +85,22 @@ describe("a gateway that was suspended for longer than its lease", () => {
     expect(await confirmHold(lease, call)).toBe("lost");
   });
 
+  test("asks nothing about an item that its provider ran: the hold of its batch belongs to no process", async () => {
+    const expired = {
+      term: () => 0,
+      confirmHold: () => {
+        throw new Error("the store was asked");
+      },
+    };
+    const hold = { amount: 1n, leaseTerm: 0 };
+    const caller = { accountId: "acct_1" };
+    const item = { requestId: "req_item", caller, batchItem: { hasNoCall: true } };
+    // Safe: these are the only fields that it reads.
+    expect(await confirmHold(expired, { input: item, hold } as unknown as HeldCall)).toBe("held");
+    const call = { input: { requestId: "req_call", caller }, hold } as unknown as HeldCall;
+    expect(() => confirmHold(expired, call)).toThrow("the store was asked");
+  });
+
   test("asks the store about the credit lease that a call's hold is a part of", async () => {
     const { db } = gateway.server;
     const account = await registerAccount(gateway);

@@ -9,8 +9,8 @@ export function confirmHold(
   lease: Pick<Lease, "term" | "confirmHold">,
   { input, hold }: HeldCall,
 ): "held" | Promise<HoldState> {
-  // A hold of zero reserves nothing that others could spend.
-  if (hold.amount === 0n) return "held";
+  // A hold of zero reserves nothing that others could spend, and the hold of a batch belongs to no process, so no sweep releases it.
+  if (hold.amount === 0n || input.batchItem?.hasNoCall === true) return "held";
   // A term of 0 means an expired lease, also one under which the hold was taken, so it proves nothing.
   if (hold.leaseTerm !== 0 && hold.leaseTerm === lease.term()) return "held";
   const { requestId: id, caller } = input;
