@@ -23,6 +23,7 @@ import {
 const ACCOUNTS = 4;
 const PER_ACCOUNT = 8;
 const TURN_MS = 61_000;
+const STEP_MS = 1_000;
 
 interface Clock {
   readonly now: () => number;
@@ -92,7 +93,8 @@ describe.each(STORE_KINDS)("on %s", (store) => {
 
   test("a batch at a provider gives its place to one that waits, and goes on", async () => {
     await withGateway({ store, batchPlaces: 1 }, async (gateway, { advance }) => {
-      await setBatchFaults(gateway, { hold: true });
+      // The step that the turn ends in begins before the second batch is there.
+      await setBatchFaults(gateway, { hold: true, delay_reply_ms: STEP_MS });
       const { db } = gateway.server;
       const stateOf = async (id: unknown): Promise<unknown> =>
         (await db.get("select state from provider_batch where batch_id = ?", [String(id)]))?.[
@@ -104,9 +106,11 @@ describe.each(STORE_KINDS)("on %s", (store) => {
         return { account, id: batch["id"] };
       };
       const first = await start();
-      await eventually(async () => (await stateOf(first.id)) === "sent");
+      await eventually(async () => (await stateOf(first.id)) === "sending");
+      advance(STEP_MS);
       const second = await start();
       advance(TURN_MS);
+      await setBatchFaults(gateway, { hold: true });
       await eventually(async () => (await stateOf(second.id)) === "sent");
       await setBatchFaults(gateway, {});
       await eventually(async () => {

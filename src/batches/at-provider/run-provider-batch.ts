@@ -83,8 +83,11 @@ export async function runProviderBatch(
       return "expired";
     }
     // How often results could not be read is in memory only.
-    if (jobs.every(({ failedReads }) => failedReads === 0) && isTurnOver())
-      return Math.min(...jobs.map(({ at, row }) => (row.state === "ended" ? Infinity : at)));
+    if (jobs.every(({ failedReads }) => failedReads === 0) && isTurnOver()) {
+      const dueAt = Math.min(...jobs.map(({ at, row }) => (row.state === "ended" ? Infinity : at)));
+      // Not before the batch that waits.
+      return Math.max(now(), dueAt);
+    }
     await control.wait(deps.pollMinMs);
   }
   return undefined;
