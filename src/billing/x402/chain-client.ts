@@ -48,8 +48,8 @@ export type ChainLookup =
   | {
       readonly kind: "paid";
       readonly transaction: string;
-      /** The entries of the transaction that are equal to the one found: each is of one payment. */
-      readonly entries: number;
+      /** How many payments the transaction makes that are equal to the one found. */
+      readonly payments: number;
     }
   /** Not found in the blocks up to `at`, by the chain's clock. */
   | { readonly kind: "absent"; readonly at: number };
@@ -59,15 +59,17 @@ export function createChainClient(rpcUrl: Secret): ChainClient {
     findPayment: (payment, since) => {
       const { from, nonce } = payment.payload.authorization;
       const topics = [AUTHORIZATION_USED_TOPIC, addressTopic(from), nonce];
-      const proves = (entry: Entry) => isPaidBy(rpcUrl, payment, entry);
-      return findLog(rpcUrl, { ...payment.accepted, topics, since, proves });
+      const count = async (entry: Entry) => ((await isPaidBy(rpcUrl, payment, entry)) ? 1 : 0);
+      return findLog(rpcUrl, { ...payment.accepted, topics, since, count });
     },
     findSettlement: (ceiling, units, since) => {
       const { from, witness } = ceiling.payload.permit2Authorization;
       const topics = [TRANSFER_TOPIC, addressTopic(from), addressTopic(witness.to)];
-      const proves = async (entry: Entry) =>
+      const isFound = async (entry: Entry) =>
         BigInt(entry.data) === units && (await isSettledBy(rpcUrl, { ceiling, units }, entry));
-      return findLog(rpcUrl, { ...ceiling.accepted, topics, since, proves });
+      const count = async (entry: Entry) =>
+        (await isFound(entry)) ? await countTransfers(rpcUrl, entry) : 0;
+      return findLog(rpcUrl, { ...ceiling.accepted, topics, since, count });
     },
     balanceOf: async ({ accepted, payload }) => {
       await requireNetwork(rpcUrl, accepted.network);
@@ -85,12 +87,13 @@ interface LogSearch {
   readonly asset: string;
   readonly topics: readonly string[];
   readonly since: number;
-  readonly proves: (entry: Entry) => Promise<boolean>;
+  /** How many payments it proves. */
+  readonly count: (entry: Entry) => Promise<number>;
 }
 
 async function findLog(
   rpcUrl: Secret,
-  { network, asset: address, topics, since, proves }: LogSearch,
+  { network, asset: address, topics, since, count }: LogSearch,
 ): Promise<ChainLookup> {
   await requireNetwork(rpcUrl, network);
   const latest = await fetchBlock(rpcUrl, "latest");
@@ -99,12 +102,11 @@ async function findLog(
     const first = last > BLOCKS_PER_QUERY ? last - BLOCKS_PER_QUERY : 0n;
     const filter = { address, topics, fromBlock: toHex(first), toBlock: toHex(last) };
     const entries = z.array(LogEntry).parse(await callRpc(rpcUrl, "eth_getLogs", [filter]));
-    for (const entry of entries)
-      if (await proves(entry)) {
-        const { transactionHash: hash, data } = entry;
-        const equal = entries.filter((one) => one.transactionHash === hash && one.data === data);
-        return { kind: "paid", transaction: hash.toLowerCase(), entries: equal.length };
-      }
+    for (const entry of entries) {
+      const payments = await count(entry);
+      if (payments > 0)
+        return { kind: "paid", transaction: entry.transactionHash.toLowerCase(), payments };
+    }
     const { at } = await fetchBlock(rpcUrl, toHex(first));
     if (first === 0n || at < since - CLOCK_SKEW_MS) return { kind: "absent", at: latest.at };
     last = first;
@@ -139,6 +141,27 @@ async function isSettledBy(
     : data.includes(words);
 }
 
+/** How many transfers like this one its transaction has. One that follows an `AuthorizationUsed` pays an invoice. */
+async function countTransfers(rpcUrl: Secret, found: Entry): Promise<number> {
+  const { logs } = await fetchReceipt(rpcUrl, found);
+  const ofToken = logs.filter(({ address }) => equalsIgnoreCase(address, found.address));
+  const authorizations = ofToken.filter(({ topics: [kind = ""] }) =>
+    equalsIgnoreCase(kind, AUTHORIZATION_USED_TOPIC),
+  );
+  const authorized = new Set(authorizations.map(({ logIndex }) => logIndex + 1n));
+  const fieldsOf = ({ topics, data }: Entry): string => [...topics, data].join(" ").toLowerCase();
+  return ofToken.filter((log) => fieldsOf(log) === fieldsOf(found) && !authorized.has(log.logIndex))
+    .length;
+}
+
+async function fetchReceipt(
+  rpcUrl: Secret,
+  { transactionHash }: Entry,
+): Promise<TransactionReceipt> {
+  const receipt = await callRpc(rpcUrl, "eth_getTransactionReceipt", [transactionHash]);
+  return TransactionReceipt.parse(receipt);
+}
+
 async function readUint(rpcUrl: Secret, to: string, data: string): Promise<bigint> {
   const result = await callRpc(rpcUrl, "eth_call", [{ to, data }, "latest"]);
   return BigInt(
@@ -155,9 +178,7 @@ async function isPaidBy(
   used: Entry,
 ): Promise<boolean> {
   const { from, to, value } = payload.authorization;
-  const receipt = TransactionReceipt.parse(
-    await callRpc(rpcUrl, "eth_getTransactionReceipt", [used.transactionHash]),
-  );
+  const receipt = await fetchReceipt(rpcUrl, used);
   const next = receipt.logs.find(({ logIndex }) => logIndex === used.logIndex + 1n);
   if (receipt.status !== 1n || next === undefined) return false;
   const [kind = "", sender = "", recipient = ""] = next.topics;

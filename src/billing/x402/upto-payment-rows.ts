@@ -13,7 +13,6 @@ import {
   textOrNull,
   type Tx,
 } from "../../store/db.ts";
-import { nanoOfCents } from "../invoices/cents.ts";
 import { ceilingExpiryOf, ceilingIdOf, type SignedCeiling } from "./upto-messages.ts";
 
 /**
@@ -150,19 +149,15 @@ export async function updateMeteredPayment(
   return changed;
 }
 
-const NANO_PER_CENT = nanoOfCents(1);
-
-/** How many other payments of the wallet are transfers of the same amount in this transaction, of both schemes. */
+/** How many other calls of the wallet are paid by a transfer of the same amount in this transaction. */
 export async function countPaymentsBy(
   reader: Reader,
   { id, payer, amount }: MeteredPayment,
   transaction: string,
 ): Promise<number> {
-  const cents = amount % NANO_PER_CENT === 0n ? amount / NANO_PER_CENT : -1n;
   const row = await reader.get(
-    `select (select count(*) from metered_payment where tx_hash = ? and payer = ? and amount_nano = ? and id <> ?)
-       + (select count(*) from agent_payment where tx_hash = ? and payer = ? and total_cents = ?) as payments`,
-    [transaction, payer, amount, id, transaction, payer, cents],
+    "select count(*) as payments from metered_payment where tx_hash = ? and payer = ? and amount_nano = ? and id <> ?",
+    [transaction, payer, amount, id],
   );
   return row === undefined ? 0 : integer(row, "payments");
 }

@@ -285,13 +285,13 @@ async function recordPaid(
 async function recordProved(
   upto: UptoDeps,
   { id }: MeteredPayment,
-  { transaction, entries }: Extract<ChainLookup, { kind: "paid" }>,
+  { transaction, payments }: Extract<ChainLookup, { kind: "paid" }>,
 ): Promise<MeteredPayment> {
   return await changeSettled(upto, id, async (tx, payment, at) => {
     // Else two payments that are recorded at the same time would not count each other.
     await lockByName(tx, "metered_payment");
     const others = await countPaymentsBy(tx, payment, transaction);
-    return others < entries ? await setPaid(tx, payment, transaction, at) : {};
+    return others < payments ? await setPaid(tx, payment, transaction, at) : {};
   });
 }
 

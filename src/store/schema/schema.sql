@@ -1140,8 +1140,6 @@ create index agent_payment_by_due on agent_payment (due_at);
 
 create index agent_payment_by_invoice on agent_payment (invoice_id, id);
 
-create index agent_payment_by_transaction on agent_payment (tx_hash) where tx_hash is not null;
-
 create unique index agent_payment_by_token on agent_payment (payer) where method = 'stripe';
 
 -- Calls that a wallet without an account pays after they ran. Inserted before the provider is called.

@@ -49,6 +49,8 @@ describe.each(STORE_KINDS)("upto with faults on %s", (store) => {
   /** Another process on the same store. */
   let other: UptoDeps;
   let wallet: Wallet;
+  /** Received for an invoice that the gateway does not know. */
+  let invoiceUnits = 0n;
   beforeAll(async () => {
     facilitator = startFacilitator();
     const env = uptoEnv(facilitator);
@@ -116,7 +118,7 @@ describe.each(STORE_KINDS)("upto with faults on %s", (store) => {
       );
       return Number(open?.["count"]) === 0;
     });
-    const received = facilitator.chain.unitsOf(facilitator.payTo) * 1_000n;
+    const received = (facilitator.chain.unitsOf(facilitator.payTo) - invoiceUnits) * 1_000n;
     expect(-(await ledgerBalanceOf(db, "system:clearing:x402"))).toBe(received);
     await expectLedgerValid(db);
     const left = await db.all(
@@ -376,6 +378,25 @@ describe.each(STORE_KINDS)("upto with faults on %s", (store) => {
       });
       expect((await paymentsOf()).map(({ state }) => state)).toEqual(["paid", "lost"]);
       expect(spent()).toBe(spentOnce);
+    });
+
+    test("does not prove an unpaid call by the payment of an invoice, whose data names it", async () => {
+      const streams = { stream: true };
+      const header = await sign({}, streams);
+      facilitator.onStep = (step) =>
+        step === "settle" ? facilitator.chain.approve(wallet.address, 0n) : undefined;
+      const units = BigInt(settlementIn(await call(header, streams)).amount ?? 0);
+      const data = `0xcf092995${settledWords(header, units)}`;
+      facilitator.chain.send(wallet.address, units, data, `0x${"7".repeat(64)}`);
+      invoiceUnits += units;
+      clock.aheadMs += AFTER_EXPIRY_MS;
+      facilitator.chain.advance(AFTER_EXPIRY_MS / 1_000);
+      // A job of the gateway may have the payment at first.
+      await eventually(async () => {
+        await settleAll();
+        return (await paymentsOf()).every(({ due_at: dueAt }) => dueAt === null);
+      });
+      expect((await paymentsOf()).map(({ state }) => state)).toEqual(["lost"]);
     });
 
     test("does not prove several unpaid calls by one transfer, whose data names all of them", async () => {

@@ -150,8 +150,8 @@ interface TestChain {
   readonly cancelPermit: (address: Hex, nonce: bigint) => void;
   /** Moves tokens to another wallet. */
   readonly drain: (address: string) => void;
-  /** Mines a transfer to the gateway that the owner sends itself, with any data. */
-  readonly send: (from: Hex, units: bigint, data: string) => Hex;
+  /** Mines a transfer to the gateway that the owner sends itself, with any data; by an authorization if it has a nonce. */
+  readonly send: (from: Hex, units: bigint, data: string, nonce?: Hex) => Hex;
   /** In cents. */
   readonly balanceOf: (address: string) => bigint;
   readonly fund: (address: string, cents: bigint) => void;
@@ -386,23 +386,30 @@ function createTestToken(payTo: Hex): TestToken {
     return hash;
   };
   const mineTransfer = (
-    from: Hex,
-    to: Hex,
+    [from, to]: readonly [Hex, Hex],
     units: bigint,
     transaction: Pick<MinedTransaction, "to" | "input">,
+    nonce?: Hex,
   ): Hex => {
     balances.set(from.toLowerCase(), balanceOf(from) - units);
     balances.set(to.toLowerCase(), balanceOf(to) + units);
     const hash = hexOf(BigInt(++sent), 64);
-    const log = {
-      address: TOKEN,
-      transactionHash: hash,
-      blockNumber: hexOf(seconds() / BLOCK_SECONDS),
-      topics: topicsOf("Transfer", { from, to }),
-      data: encodeAbiParameters([{ type: "uint256" }], [units]),
+    const blockNumber = hexOf(seconds() / BLOCK_SECONDS);
+    const base = { address: TOKEN, transactionHash: hash, blockNumber } as const;
+    const used = {
+      ...base,
+      topics: topicsOf("AuthorizationUsed", { authorizer: from, nonce }),
+      data: "0x",
       logIndex: hexOf(0n),
     } as const;
-    mined.set(hash, { status: "success", logs: [log], ...transaction });
+    const log = {
+      ...base,
+      topics: topicsOf("Transfer", { from, to }),
+      data: encodeAbiParameters([{ type: "uint256" }], [units]),
+      logIndex: hexOf(1n),
+    } as const;
+    const logs = nonce === undefined ? [log] : [used, log];
+    mined.set(hash, { status: "success", logs, ...transaction });
     return hash;
   };
   const allowances = new Map<string, bigint>();
@@ -438,7 +445,7 @@ function createTestToken(payTo: Hex): TestToken {
     requireMovable(call);
     used.add(permitKey(owner, nonce));
     const input = encodeFunctionData({ abi: PROXY_ABI, functionName: "settle", args: call });
-    return mineTransfer(owner, to, amount, { to: UPTO_PROXY, input });
+    return mineTransfer([owner, to], amount, { to: UPTO_PROXY, input });
   };
   return {
     mined,
@@ -461,7 +468,8 @@ function createTestToken(payTo: Hex): TestToken {
       drain: (address) => {
         balances.set(address.toLowerCase(), 0n);
       },
-      send: (from, units, data) => mineTransfer(from, payTo, units, { to: TOKEN, input: data }),
+      send: (from, units, data, nonce) =>
+        mineTransfer([from, payTo], units, { to: TOKEN, input: data }, nonce),
       balanceOf: (address) => balanceOf(address) / UNITS_PER_CENT,
       fund: (address, cents) => {
         balances.set(address.toLowerCase(), balanceOf(address) + cents * UNITS_PER_CENT);
