@@ -118,11 +118,10 @@ export async function setBatchBytes(tx: Tx, id: string, bytes: number): Promise<
   await tx.run("update batch set bytes = ? where id = ?", [bytes, id]);
 }
 
-export async function isStarted(reader: Reader, id: string): Promise<boolean> {
-  const row = await reader.get("select status from batch where id = ? and status = 'validating'", [
-    id,
-  ]);
-  return row === undefined;
+/** Waits for a start that is still being committed. */
+export async function isStarted(tx: Tx, id: string): Promise<boolean> {
+  const [row] = await tx.lockMany("batch", "id", [id], "status");
+  return row?.["status"] !== "validating";
 }
 
 /** Deletes a batch that was not started. */
@@ -297,6 +296,8 @@ export async function releaseBatch(
   { process, epoch }: BatchOwner,
   dueAt: number,
 ): Promise<void> {
+  // Waits for a claim that is still being committed.
+  await tx.lockMany("batch", "id", [id]);
   await tx.run(
     `update batch set process = null, epoch = null, due_at = case when status = 'canceling' then due_at else ? end
      where id = ? and process = ? and epoch = ? and ended_at is null`,

@@ -3,7 +3,7 @@
 
 import { endedKeyFault, Fault, type FaultCode } from "../base/fault.ts";
 import { newId } from "../base/id.ts";
-import { isDue, MINUTE_MS, SECOND_MS } from "../base/time.ts";
+import { isDue, SECOND_MS } from "../base/time.ts";
 import { requireScope } from "../http/steps/authenticate.ts";
 import type { CallInput } from "../inference/lifecycle/call.ts";
 import { isUnavailable } from "../store/db.ts";
@@ -17,20 +17,18 @@ import {
   readOwned,
   releaseBatch,
   releaseBatches,
-  type WaitingFilter,
 } from "./batch-rows.ts";
 import { type BatchEnd, type FinishDeps, finishBatch } from "./finish-batch.ts";
 import { itemInput } from "./item-call.ts";
 import { endInError, toBatchItem } from "./item-ends.ts";
 import { countFailure, isPending, type PendingItem, readPending } from "./item-rows.ts";
+import { createSlots, type Slot, type Slots } from "./slots.ts";
 
 /** Calls of batches in this process, of a batch, and batches at a time. */
 const RUNNING_MAX = 64;
 const RUNNING_PER_BATCH_MAX = 16;
 const BATCHES_MAX = 32;
-/** A batch that has run for so long gives its place to one that waits. */
-const TURN_MS = MINUTE_MS;
-/** A batch that can do nothing for longer gives its place back until then. */
+/** A batch that can do nothing for longer yields until then. */
 const SHORT_WAIT_MS = 5 * SECOND_MS;
 /** Batches of one account at a time, so that those of others do not wait for it. */
 const BATCHES_PER_ACCOUNT_MAX = 8;
@@ -54,7 +52,7 @@ export interface BatchRunnerDeps extends ProviderRunDeps, Pick<FinishDeps, "endR
   /** Whether calls of connected callers use all that the process can serve. */
   readonly isBusy: () => boolean;
   /** Batches of a kind at a time; fewer for tests. */
-  readonly placesMax?: number | undefined;
+  readonly slotsMax?: number | undefined;
 }
 
 export interface BatchRunner {
@@ -83,13 +81,12 @@ interface BatchRun {
   pausedUntil: number;
   refreshedAt: number;
   end: BatchEnd | "lost" | undefined;
-  /** Set if it gives its place back: when it may go on. */
+  /** Set if it yields: when it may go on. */
   dueAt: number | undefined;
 }
 
 export function createBatchRunner(deps: BatchRunnerDeps): BatchRunner {
-  const { db, log, now, process, epoch, placesMax } = deps;
-  const owner = { process, epoch };
+  const { db, now, process, epoch, slotsMax } = deps;
   const state: RunnerState = { running: 0, isStopping: false, wake: createWake() };
   const stopping = new AbortController();
   // Apart from `state.wake`, which each item wakes.
@@ -97,18 +94,66 @@ export function createBatchRunner(deps: BatchRunnerDeps): BatchRunner {
   const wait = (ms: number): Promise<void> =>
     state.isStopping ? Promise.resolve() : pauses.wait(ms);
   const control = { signal: stopping.signal, wait, exclusively: createLimit(EXCLUSIVE_MAX) };
-  const gateway = {
+  const gateway: BatchKind = {
     by: "gateway",
-    places: createPlaces(placesMax ?? BATCHES_MAX, BATCHES_PER_ACCOUNT_MAX, now),
-    run: (batch: Batch, turn: Turn) => runBatch(deps, state, batch, turn),
-  } as const;
-  const provider = {
+    slots: createSlots(slotsMax ?? BATCHES_MAX, BATCHES_PER_ACCOUNT_MAX, now),
+    run: (batch, slot) => runBatch(deps, state, batch, slot),
+  };
+  const provider: BatchKind = {
     by: "provider",
-    places: createPlaces(placesMax ?? PROVIDER_BATCHES_MAX, PROVIDER_BATCHES_PER_ACCOUNT_MAX, now),
-    run: (batch: Batch, turn: Turn) => runAtProvider(deps, control, batch, turn),
-  } as const;
-  const works = new Set<Promise<void>>();
+    slots: createSlots(slotsMax ?? PROVIDER_BATCHES_MAX, PROVIDER_BATCHES_PER_ACCOUNT_MAX, now),
+    run: (batch, slot) => runAtProvider(deps, control, batch, slot),
+  };
+  const { claim, works } = createClaims(deps, state, wait);
+  let claiming: Promise<void> = Promise.resolve();
+  return {
+    claim: () => {
+      claiming = claiming
+        .catch(() => {})
+        .then(async () => {
+          for (const kind of [gateway, provider]) await claim(kind);
+        });
+      return claiming;
+    },
+    stop: () => {
+      state.isStopping = true;
+      stopping.abort();
+      state.wake.all();
+      pauses.all();
+    },
+    whenIdle: async () => {
+      await claiming.catch(() => {});
+      await Promise.all(works.values());
+      await db.write((tx) => releaseBatches(tx, { process, epoch }));
+    },
+  };
+}
 
+/** Batches that are run in one way. */
+interface BatchKind {
+  readonly by: "gateway" | "provider";
+  readonly slots: Slots;
+  /** Returns when the batch may go on if it yields. */
+  readonly run: (batch: Batch, slot: Slot) => Promise<number | undefined>;
+}
+
+interface Claims {
+  readonly claim: (kind: BatchKind) => Promise<void>;
+  /** By batch. One that is being released is not claimed: a repeated release would end its next run. */
+  readonly works: ReadonlyMap<string, Promise<void>>;
+}
+
+function createClaims(
+  { db, log, now, process, epoch }: BatchRunnerDeps,
+  state: RunnerState,
+  wait: (ms: number) => Promise<void>,
+): Claims {
+  const owner = { process, epoch };
+  const works = new Map<string, Promise<void>>();
+  const track = (id: string, work: Promise<void>): void => {
+    works.set(id, work);
+    void work.finally(() => works.delete(id));
+  };
   const release = async (id: string, dueAt: number): Promise<void> => {
     while (!state.isStopping)
       try {
@@ -118,115 +163,48 @@ export function createBatchRunner(deps: BatchRunnerDeps): BatchRunner {
         await wait(FAILED_PAUSE_MS);
       }
   };
-  const begin = ({ places, run }: typeof gateway | typeof provider, batch: Batch): void => {
-    const turn = places.take(batch.accountId);
-    const work = run(batch, turn)
+  const begin = ({ slots, run }: BatchKind, batch: Batch): void => {
+    const slot = slots.take(batch.accountId);
+    const work = run(batch, slot)
       .catch((cause: unknown) => {
         log.error("a batch failed", { batch: batch.id, cause });
         // It is tried again later, perhaps by another process.
         return now() + FAILED_PAUSE_MS;
       })
       .then((dueAt) => (dueAt === undefined ? undefined : release(batch.id, dueAt)))
-      .finally(() => {
-        turn.end();
-        works.delete(work);
-      });
-    works.add(work);
+      .finally(slot.release);
+    track(batch.id, work);
   };
-  return {
-    claim: async () => {
-      for (const kind of [gateway, provider]) {
-        const { by, places } = kind;
-        const free = places.free();
-        const filter = { ...places.filter(), limit: Math.max(1, free), now: now() };
-        const found = await findWaiting(db, by, filter);
-        places.setWanted(free === 0 && found.length > 0);
-        for (const { id } of free === 0 ? [] : found) {
-          if (state.isStopping) return;
-          const batch = await claimOrRelease(deps, id, () => release(id, now()));
-          if (batch !== undefined) begin(kind, batch);
-        }
+  const claim = async (kind: BatchKind): Promise<void> => {
+    const { by, slots } = kind;
+    const free = slots.free();
+    const filter = { ...slots.filter(), limit: Math.max(1, free), now: now() };
+    const found = await findWaiting(db, by, filter);
+    slots.setWanted(free === 0 && found.length > 0);
+    for (const { id } of free === 0 ? [] : found) {
+      if (state.isStopping) return;
+      if (works.has(id)) continue;
+      try {
+        const batch = await db.write((tx) => claimBatch(tx, id, owner));
+        if (batch !== undefined) begin(kind, batch);
+      } catch (error) {
+        // The claim may be committed: no process would run the batch.
+        track(id, release(id, now()));
+        throw error;
       }
-    },
-    stop: () => {
-      state.isStopping = true;
-      stopping.abort();
-      state.wake.all();
-      pauses.all();
-    },
-    whenIdle: async () => {
-      await Promise.all(works);
-      await db.write((tx) => releaseBatches(tx, owner));
-    },
+    }
   };
+  return { claim, works };
 }
 
-/** A claim that fails may be committed, if its reply was lost: no process would run the batch. */
-async function claimOrRelease(
-  { db, process, epoch }: BatchRunnerDeps,
-  id: string,
-  release: () => Promise<void>,
-): Promise<Batch | undefined> {
-  try {
-    return await db.write((tx) => claimBatch(tx, id, { process, epoch }));
-  } catch (error) {
-    await release();
-    throw error;
-  }
-}
-
-/** The time of a batch in its place. */
-interface Turn {
-  /** True once if the batch has to give its place to one that waits. */
-  readonly isOver: () => boolean;
-  readonly end: () => void;
-}
-
-interface Places {
-  readonly free: () => number;
-  readonly filter: () => Pick<WaitingFilter, "running" | "perAccount">;
-  readonly take: (accountId: string) => Turn;
-  /** Whether a batch waits for a place. */
-  readonly setWanted: (isWanted: boolean) => void;
-}
-
-function createPlaces(max: number, perAccount: number, now: () => number): Places {
-  const taken = new Set<{ readonly accountId: string }>();
-  let isWanted = false;
-  return {
-    free: () => max - taken.size,
-    filter: () => {
-      const running = new Map<string, number>();
-      for (const { accountId } of taken) running.set(accountId, (running.get(accountId) ?? 0) + 1);
-      return { running, perAccount };
-    },
-    take: (accountId) => {
-      const place = { accountId };
-      taken.add(place);
-      const until = now() + TURN_MS;
-      return {
-        isOver: () => {
-          if (!isWanted || !isDue(until, now(), TURN_MS)) return false;
-          isWanted = false;
-          return true;
-        },
-        end: () => void taken.delete(place),
-      };
-    },
-    setWanted: (wanted) => {
-      isWanted = wanted;
-    },
-  };
-}
-
-/** Returns when the batch may go on if it gave its place back. */
+/** Returns when the batch may go on if it yields. */
 async function runAtProvider(
   deps: BatchRunnerDeps,
   control: RunControl,
   batch: Batch,
-  turn: Turn,
+  slot: Slot,
 ): Promise<number | undefined> {
-  const end = await runProviderBatch(deps, control, batch, turn.isOver);
+  const end = await runProviderBatch(deps, control, batch, slot.mustYield);
   if (typeof end === "number") return end;
   if (end !== undefined && end !== "lost") await finishBatch(deps, batch, end);
   return undefined;
@@ -254,12 +232,12 @@ interface RunnerState {
   readonly wake: Wake;
 }
 
-/** Returns when the batch may go on if it gave its place back. */
+/** Returns when the batch may go on if it yields. */
 async function runBatch(
   deps: BatchRunnerDeps,
   state: RunnerState,
   batch: Batch,
-  turn: Turn,
+  slot: Slot,
 ): Promise<number | undefined> {
   const run: BatchRun = {
     batch,
@@ -277,7 +255,7 @@ async function runBatch(
   const { now } = deps;
   while (!state.isStopping) {
     await refresh(deps, run);
-    if (run.end === undefined && turn.isOver()) run.dueAt ??= now();
+    if (run.end === undefined && slot.mustYield()) run.dueAt ??= now();
     if (run.end !== undefined || run.dueAt !== undefined) break;
     const item = canStart(deps, state, run) ? await nextItem(deps, run) : undefined;
     if (item !== undefined) start(deps, state, run, item);
@@ -286,7 +264,7 @@ async function runBatch(
       run.dueAt = run.pausedUntil;
     else await state.wake.wait(WAIT_MS);
   }
-  if (run.dueAt !== undefined) turn.end();
+  if (run.dueAt !== undefined) slot.release();
   await Promise.all(run.running);
   if (run.end !== undefined && run.end !== "lost") await finishBatch(deps, batch, run.end);
   return run.dueAt;
@@ -373,7 +351,7 @@ async function runItem(deps: BatchRunnerDeps, run: BatchRun, item: QueuedItem): 
   }
 }
 
-/** Whether the item has not ended. Stores a failure, so that it counts in the next turn of the batch. */
+/** Whether the item has not ended. Stores a failure, so that it counts in the next run of the batch. */
 async function isOpen(
   { db }: BatchRunnerDeps,
   { batch: { id } }: BatchRun,

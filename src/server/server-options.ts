@@ -34,7 +34,7 @@ export interface ServerOptions {
   /** How often a batch at a provider is looked at; shorter for tests. */
   readonly batchPollMs?: number | undefined;
   /** How many batches of a kind run at a time; fewer for tests. */
-  readonly batchPlaces?: number | undefined;
+  readonly batchSlots?: number | undefined;
   /** Models that are shut down after this day stay offered, for tests; today if absent. */
   readonly modelsDay?: string | undefined;
   /** For durations, which do not follow the wall clock. */

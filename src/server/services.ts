@@ -336,7 +336,7 @@ interface BatchContext {
 
 function createBatchServices(
   config: Config,
-  { log, now, batchPollMs = SECOND_MS, batchPlaces }: ServerOptions,
+  { log, now, batchPollMs = SECOND_MS, batchSlots }: ServerOptions,
   { core: { db, master, epoch }, modelCalls: { inference, responses }, overload }: BatchContext,
 ): { readonly batches: Batches; readonly batchRunner: BatchRunner; readonly files: Files } {
   const kek = deriveBatchKek(master);
@@ -354,7 +354,7 @@ function createBatchServices(
     isFrozen: async (accountId) => (await findFreeze(db, accountId)) !== undefined,
     target: { parse, route, plan, respond },
     pollMinMs: batchPollMs,
-    placesMax: batchPlaces,
+    slotsMax: batchSlots,
     onNoBatches: (provider) => withoutBatches.add(provider),
     isBusy: () => overload !== "off" && overload.isBusy(),
     endResponse: responses.endQueued,

@@ -439,18 +439,24 @@ const LEDGER: readonly Mutation[] = [
     ],
   ),
   ...of(
+    "src/batches/slots.ts",
+    ["batches/shared-slots"],
+    [
+      [
+        "a batch of long calls keeps its slot until its end",
+        "if (!isWanted || !isDue(until, now(), SLOT_MS)) return false;",
+        "if (until > 0) return false;",
+      ],
+    ],
+  ),
+  ...of(
     "src/batches/batch-runner.ts",
-    ["batches/shared-places"],
+    ["batches/shared-slots"],
     [
       [
         "batches that wait for their keys keep those of others from running",
         "run.running.size === 0 && run.pausedUntil > now() + SHORT_WAIT_MS",
         "run.running.size < 0",
-      ],
-      [
-        "a batch of long calls keeps its place until its end",
-        "if (!isWanted || !isDue(until, now(), TURN_MS)) return false;",
-        "if (until > 0) return false;",
       ],
       [
         "the failures of an item are forgotten when its batch waits",
@@ -1756,12 +1762,13 @@ const BILLING: readonly Mutation[] = [
         "data.startsWith(words, position)",
         "data.includes(words.slice(128, 192), position)",
       ],
+      ["the payment of an invoice pays for a call", " && !authorized.has(log.logIndex)", ""],
     ],
   ),
   ...of(
     "src/billing/x402/upto-payments.ts",
     ["billing/x402/upto-faults"],
-    [["one transfer pays for several calls", "others < entries ?", "others >= 0 ?"]],
+    [["one transfer pays for several calls", "others < payments ?", "others >= 0 ?"]],
   ),
   ...of(
     "src/billing/x402/x402-messages.ts",

@@ -30,7 +30,7 @@ export interface GatewayOptions {
   readonly creditWaitMs?: number;
   /** Batches at providers are looked at every 50 ms by default. */
   readonly batchPollMs?: number;
-  readonly batchPlaces?: number;
+  readonly batchSlots?: number;
   readonly monotonicNow?: () => number;
   readonly fetchFile?: FetchFile;
   readonly webSocketLifetimeMs?: number;
@@ -97,7 +97,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
     abandonedCallsPerMinute: options.abandonedCallsPerMinute,
     creditWaitMs: options.creditWaitMs,
     batchPollMs: options.batchPollMs ?? 50,
-    batchPlaces: options.batchPlaces,
+    batchSlots: options.batchSlots,
     // Otherwise a test fails on the day on which a provider shuts its model down.
     modelsDay: PRICE_TABLE.checked,
     monotonicNow: options.monotonicNow,

@@ -57,12 +57,12 @@ const APIS: Readonly<Record<BatchApi, ProviderBatchApi>> = {
   together: togetherBatches,
 };
 
-/** Returns a time if the batch gave its place to another one: when it is due. */
+/** Returns a time if the batch yields to another one: when it is due. */
 export async function runProviderBatch(
   deps: ProviderRunDeps,
   control: RunControl,
   batch: Batch,
-  isTurnOver: () => boolean,
+  mustYield: () => boolean,
 ): Promise<BatchEnd | "lost" | number | undefined> {
   const { now } = deps;
   const open: OpenBatch = { batch, sealer: openSealer(deps.kek, batch, batch.dataKey) };
@@ -83,7 +83,7 @@ export async function runProviderBatch(
       return "expired";
     }
     // How often results could not be read is in memory only.
-    if (jobs.every(({ failedReads }) => failedReads === 0) && isTurnOver()) {
+    if (jobs.every(({ failedReads }) => failedReads === 0) && mustYield()) {
       const dueAt = Math.min(...jobs.map(({ at, row }) => (row.state === "ended" ? Infinity : at)));
       // Not before the batch that waits.
       return Math.max(now(), dueAt);

@@ -1,5 +1,5 @@
-// A process runs a limited number of batches at a time. A batch that can do nothing for a while, or that has run for a while, gives its
-// place to one that waits, so that no account keeps those of others from running.
+// A process runs a limited number of batches at a time. A batch that can do nothing for a while, or that has run for a while, yields to
+// one that waits, so that no account keeps those of others from running.
 
 import { describe, expect, test } from "bun:test";
 import type { Json } from "../inference/support/harness.ts";
@@ -19,10 +19,11 @@ import {
   waitForEnd,
 } from "./batch-harness.ts";
 
-/** Together they have as many places as a process. */
+/** Together they have as many slots as a process. */
 const ACCOUNTS = 4;
 const PER_ACCOUNT = 8;
-const TURN_MS = 61_000;
+/** Longer than a batch runs while others wait. */
+const SLOT_MS = 61_000;
 const STEP_MS = 1_000;
 
 interface Clock {
@@ -67,12 +68,12 @@ describe.each(STORE_KINDS)("on %s", (store) => {
         await call(gateway, one.account, `POST /v1/batches/${String(one.id)}/cancel`);
       await eventually(async () => (await openBatches(gateway)) === 0);
     };
-    // Of a clock that stands still, no turn is over.
+    // Of a clock that stands still, no time is over.
     await withGateway({ store }, steps, () => startedAt);
   });
 
-  test("a batch whose calls are long gives its place to one that waits, and goes on", async () => {
-    await withGateway({ store, batchPlaces: 1 }, async (gateway, { advance }) => {
+  test("a batch whose calls are long yields to one that waits, and goes on", async () => {
+    await withGateway({ store, batchSlots: 1 }, async (gateway, { advance }) => {
       const owner = await fundedAccount(gateway);
       const requests = chatRequests(60, "[[sim: latency=300]] later");
       const long = await createBatch(gateway, owner, requests);
@@ -82,7 +83,7 @@ describe.each(STORE_KINDS)("on %s", (store) => {
       });
       const other = await fundedAccount(gateway);
       const { id } = await createBatch(gateway, other, [chatRequest("only")]);
-      advance(TURN_MS);
+      advance(SLOT_MS);
       expect(await waitForEnd(gateway, other, id)).toMatchObject({ status: "completed" });
       expect(await openBatches(gateway)).toBe(1);
       expect(await waitForEnd(gateway, owner, long["id"])).toMatchObject({
@@ -91,9 +92,9 @@ describe.each(STORE_KINDS)("on %s", (store) => {
     });
   });
 
-  test("a batch at a provider gives its place to one that waits, and goes on", async () => {
-    await withGateway({ store, batchPlaces: 1 }, async (gateway, { advance }) => {
-      // The step that the turn ends in begins before the second batch is there.
+  test("a batch at a provider yields to one that waits, and goes on", async () => {
+    await withGateway({ store, batchSlots: 1 }, async (gateway, { advance }) => {
+      // The step after which it yields begins before the second batch is there.
       await setBatchFaults(gateway, { hold: true, delay_reply_ms: STEP_MS });
       const { db } = gateway.server;
       const stateOf = async (id: unknown): Promise<unknown> =>
@@ -109,13 +110,13 @@ describe.each(STORE_KINDS)("on %s", (store) => {
       await eventually(async () => (await stateOf(first.id)) === "sending");
       advance(STEP_MS);
       const second = await start();
-      advance(TURN_MS);
+      advance(SLOT_MS);
       await setBatchFaults(gateway, { hold: true });
       await eventually(async () => (await stateOf(second.id)) === "sent");
       await setBatchFaults(gateway, {});
       await eventually(async () => {
         const open = await db.all("select process from batch where ended_at is null");
-        if (open.some(({ process }) => process === null)) advance(TURN_MS);
+        if (open.some(({ process }) => process === null)) advance(SLOT_MS);
         return open.length === 0;
       });
       for (const { account, id } of [first, second])
