@@ -23,6 +23,7 @@ import {
   injectFault,
   respondWithError,
   directivesFor,
+  releaseOf,
   respondWithJson,
   respond,
   type SimulatorDeps,
@@ -65,6 +66,7 @@ export function createSimulator(options: SimulatorOptions): Simulator {
     cache: createPromptCache(MAX_CACHED_PROMPTS),
     conversations: createConversationStore(MAX_CONVERSATIONS),
     timer: createDelayTimer(),
+    releases: new Map(),
   };
   let count = 0;
   const simulator: Simulator = {
@@ -133,14 +135,21 @@ function handleControlRequest(
       );
     case "GET stats":
       return Response.json(deps.recorder.stats());
+    case "POST release":
+      releaseOf(deps, url.searchParams.get("wait") ?? "").resolve();
+      return Response.json({ ok: true });
     case "POST reset":
       deps.recorder.reset();
       deps.cache.clear();
       deps.conversations.clear();
+      deps.releases.clear();
       return Response.json({ ok: true });
     default:
       return Response.json(
-        { error: "Not found. Use GET /sim/requests, GET /sim/stats or POST /sim/reset." },
+        {
+          error:
+            "Not found. Use GET /sim/requests, GET /sim/stats, POST /sim/release or POST /sim/reset.",
+        },
         { status: 404 },
       );
   }

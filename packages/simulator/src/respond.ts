@@ -20,6 +20,9 @@ import type { InvalidRequest } from "./reply/normalized-request.ts";
 import type { PromptCache } from "./reply/prompt-cache.ts";
 import { JSON_CONTENT_TYPE, type ApiError, type SimulatedWire } from "./wires/simulated-wire.ts";
 
+const WAIT_MAX_MS = 600_000;
+const MAX_RELEASES = 1_024;
+
 export interface SimulatorOptions {
   readonly now: () => number;
   /** Requires any API key (true), or exactly this one. */
@@ -38,6 +41,8 @@ export interface SimulatorDeps {
   readonly cache: PromptCache;
   readonly conversations: ConversationStore;
   readonly timer: DelayTimer;
+  /** What replies with `wait` wait for, by name. */
+  readonly releases: Map<string, PromiseWithResolvers<void>>;
 }
 
 export interface SimulatedRequest {
@@ -107,6 +112,8 @@ export async function injectFault(
 ): Promise<Response | undefined> {
   if (directives === NO_DIRECTIVES) return undefined;
   if (directives.latency !== undefined) await delay(context, directives.latency);
+  if (directives.wait !== undefined)
+    await delay(context, WAIT_MAX_MS, releaseOf(context.deps, directives.wait).promise);
   if (context.request.signal.aborted) return new Response(null, { status: 499 });
   if (directives.drop === true)
     return new Response(
@@ -131,7 +138,18 @@ export async function injectFault(
   return status === undefined ? undefined : respondWithError(wire, context, failure, directives);
 }
 
-function delay(context: SimulatedRequest, ms: number): Promise<void> {
+export function releaseOf({ releases }: SimulatorDeps, name: string): PromiseWithResolvers<void> {
+  const release = releases.get(name) ?? Promise.withResolvers<void>();
+  releases.set(name, release);
+  for (const oldest of releases.keys()) {
+    if (releases.size <= MAX_RELEASES) break;
+    releases.delete(oldest);
+  }
+  return release;
+}
+
+/** Waits for this time, or until it is released. */
+function delay(context: SimulatedRequest, ms: number, release?: Promise<void>): Promise<void> {
   const tracker = context.deps.recorder.trackReply({
     id: context.id,
     path: context.path,
@@ -141,10 +159,15 @@ function delay(context: SimulatedRequest, ms: number): Promise<void> {
     const { signal } = context.request;
     const onAbort = (): void => tracker.aborted();
     signal.addEventListener("abort", onAbort, { once: true });
-    context.deps.timer.schedule(ms, () => {
+    const end = (): void => {
       signal.removeEventListener("abort", onAbort);
       tracker.delayCompleted();
       resolve();
+    };
+    const cancel = context.deps.timer.schedule(ms, end);
+    void release?.then(() => {
+      cancel();
+      end();
     });
   });
 }

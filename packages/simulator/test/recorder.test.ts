@@ -94,7 +94,7 @@ describe("stream statistics", () => {
 
   test.each([
     ["while it hangs", "hi [[sim: hang=1]]"],
-    ["before the first byte", "hi [[sim: latency=5000]]"],
+    ["before the first byte", "hi [[sim: wait=never]]"],
   ])("count a stream whose client disconnects %s", async (_, text) => {
     const control = new AbortController();
     const call = post(streaming(text), { signal: control.signal })

@@ -23,6 +23,10 @@ export const DIRECTIVES = {
     600_000,
     "Waits this many milliseconds before responding.",
   ),
+  wait: textDirective(
+    "wait=a",
+    "Waits until `POST /sim/release?wait=a` before responding, at most ten minutes.",
+  ),
   pace: numberDirective(
     "pace=5",
     60_000,

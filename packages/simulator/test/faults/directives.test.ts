@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { openRawConnection } from "../../../../test/http/raw-client.ts";
+import { eventually } from "../../../../test/support/eventually.ts";
 import {
   DIRECTIVES,
   directivesInHeaders,
@@ -83,6 +84,17 @@ async function receivedUntilClosed(directives: string, stream = true): Promise<s
 const DIRECTIVE_TESTS: Record<DirectiveName, () => Promise<void>> = {
   latency: async () =>
     expect(await milliseconds(() => sendWhole("latency=30"))).toBeGreaterThan(28),
+  wait: async () => {
+    const waiting = async () => (await json(send("/sim/stats", undefined))).open_streams;
+    const reply = sendWhole("wait=a");
+    await eventually(async () => (await waiting()) === 1);
+    await send("/sim/release?wait=b", "");
+    expect(await waiting()).toBe(1);
+    await send("/sim/release?wait=a", "");
+    expect((await reply).object).toBe("chat.completion");
+    // Later replies do not wait.
+    expect((await sendWhole("wait=a")).object).toBe("chat.completion");
+  },
   pace: async () => expect(await milliseconds(() => text("pace=10 chunks=5"))).toBeGreaterThan(38),
   tokens: async () => {
     const reply = await sendWhole("tokens=40");
