@@ -26,7 +26,7 @@ export interface RawConnection {
 }
 
 /** Only a failure takes this long. */
-const TIMEOUT_MS = 60_000;
+const TIMEOUT_MS = 180_000;
 
 export async function openRawConnection(
   gateway: Pick<Gateway, "url">,

@@ -164,7 +164,7 @@ export async function countOpenHolds(db: Db): Promise<number> {
 export async function waitUntil<T>(
   read: () => T | Promise<T>,
   isDone: (value: T) => boolean,
-  ms = 60_000,
+  ms = 180_000,
 ): Promise<T> {
   const started = Bun.nanoseconds();
   for (;;) {
@@ -180,11 +180,10 @@ export async function waitUntil<T>(
 }
 
 /** Waits until nothing is held, and expects a consistent ledger. */
-export async function expectSettledLedger(db: Db, ms = 30_000): Promise<void> {
+export async function expectSettledLedger(db: Db): Promise<void> {
   await waitUntil(
     () => countOpenHolds(db),
     (count) => count === 0,
-    ms,
   );
   const { problems } = await verifyLedger(db);
   expect(problems).toEqual([]);
@@ -199,6 +198,14 @@ export interface SimStats {
 
 export async function simStats(gateway: Gateway): Promise<SimStats> {
   return (await (await fetch(`${gateway.simulatorUrl}/sim/stats`)).json()) as SimStats;
+}
+
+/** Ends the wait of all replies with `[[sim: wait=name]]`, also of later ones. */
+export async function releaseReplies(
+  { simulatorUrl }: Pick<Gateway, "simulatorUrl">,
+  name: string,
+): Promise<void> {
+  await fetch(`${simulatorUrl}/sim/release?wait=${name}`, { method: "POST" });
 }
 
 /** The last request that the simulator received. */
