@@ -2,7 +2,7 @@
 // one that waits, so that no account keeps those of others from running.
 
 import { describe, expect, test } from "bun:test";
-import type { Json } from "../inference/support/harness.ts";
+import { type Json, releaseReplies, simStats } from "../inference/support/harness.ts";
 import { call, fundedAccount, openGateway } from "../responses/harness.ts";
 import { eventually } from "../support/eventually.ts";
 import type { Gateway, GatewayOptions } from "../support/gateway.ts";
@@ -24,6 +24,8 @@ const ACCOUNTS = 4;
 const PER_ACCOUNT = 8;
 /** Longer than a batch runs while others wait. */
 const SLOT_MS = 61_000;
+/** The calls of a batch that run at a time. */
+const CALLS_PER_BATCH = 16;
 const STEP_MS = 1_000;
 
 interface Clock {
@@ -75,17 +77,20 @@ describe.each(STORE_KINDS)("on %s", (store) => {
   test("a batch whose calls are long yields to one that waits, and goes on", async () => {
     await withGateway({ store, batchSlots: 1 }, async (gateway, { advance }) => {
       const owner = await fundedAccount(gateway);
-      const requests = chatRequests(60, "[[sim: latency=300]] later");
+      const requests = chatRequests(60, "[[sim: wait=calls]] later");
       const long = await createBatch(gateway, owner, requests);
-      await eventually(async () => {
-        const { request_counts: counts } = await readBatch(gateway, owner, long["id"]);
-        return Number((counts as Json)["completed"]) > 0;
-      });
+      const callsRun = (count: number) =>
+        eventually(async () => (await simStats(gateway)).open_streams === count);
+      await callsRun(CALLS_PER_BATCH);
       const other = await fundedAccount(gateway);
-      const { id } = await createBatch(gateway, other, [chatRequest("only")]);
+      const { id } = await createBatch(gateway, other, [
+        chatRequest("only", "[[sim: wait=calls]]"),
+      ]);
       advance(SLOT_MS);
+      // It runs before the calls of the first one have ended.
+      await callsRun(CALLS_PER_BATCH + 1);
+      await releaseReplies(gateway, "calls");
       expect(await waitForEnd(gateway, other, id)).toMatchObject({ status: "completed" });
-      expect(await openBatches(gateway)).toBe(1);
       expect(await waitForEnd(gateway, owner, long["id"])).toMatchObject({
         request_counts: { total: 60, completed: 60, failed: 0 },
       });
