@@ -58,7 +58,7 @@ function listRoute({ db }: AgentSessionDeps): Route {
     scope: "usage:read",
     summary: "List sessions of agents",
     description:
-      "Newest first. A session begins with the first call that names it, and is deleted 30 days after its last call.",
+      "Newest first. A session begins with the first call that names it, and is deleted 30 days after its last call or its stop.",
     query: z.strictObject({
       limit: PageQuery.limit,
       cursor: z

@@ -23,7 +23,7 @@ import {
   type SessionTotals,
 } from "../usage/session-usage.ts";
 
-/** After its last call. */
+/** After its last call or its stop, whichever is later. */
 export const SESSION_RETENTION_DAYS = 30;
 /** How many sessions of an account are kept, besides stopped ones and those with a limit that have spent something. */
 export const SESSIONS_MAX = 10_000;
@@ -103,7 +103,7 @@ function unknownSession(): Fault {
   });
 }
 
-/** Deletes sessions without a call for 30 days, and those of an account beyond its limit. */
+/** Deletes sessions without a call or a stop for 30 days, and those of an account beyond its limit. */
 export async function sweepAgentSessions(db: Db, now: number): Promise<number> {
   const before = now - SESSION_RETENTION_DAYS * DAY_MS;
   let deleted = await inChunks(db, (tx) => deleteOldSessions(tx, before, CHUNK_ROWS));

@@ -169,14 +169,16 @@ export interface SessionPosition {
 
 // Both repeat their conditions for the row itself: a call or a stop may have changed it after the inner query read it.
 
-/** Deletes up to `limit` sessions without a call since; returns how many. A session with an open call stays. */
+/** Deletes up to `limit` sessions without a call or a stop since; returns how many. A session with an open call stays. */
 export function deleteOldSessions(tx: Tx, before: number, limit: number): Promise<number> {
   return tx.run(
-    `delete from agent_session where last_call_at < ? and held = 0 and (account_id, id) in
-       (select account_id, id from agent_session where last_call_at < ? and held = 0 limit ?)`,
-    [before, before, limit],
+    `delete from agent_session where ${OLD} and (account_id, id) in
+       (select account_id, id from agent_session where ${OLD} limit ?)`,
+    [before, before, before, before, limit],
   );
 }
+
+const OLD = "last_call_at < ? and held = 0 and (stopped_at is null or stopped_at < ?)";
 
 /** Accounts with more sessions than `max`. */
 export async function accountsWithSessionsAbove(

@@ -10,7 +10,11 @@ import { trackPayment } from "../../src/billing/payments/checkouts.ts";
 import type { PaymentDeps } from "../../src/billing/payments/payment-facts.ts";
 import type { HostedProcessor } from "../../src/billing/payments/payment-processor.ts";
 import { addBlock } from "../../src/controls/blocks.ts";
-import { deleteOldSessions, deleteSessionsBeyond } from "../../src/ledger/session-rows.ts";
+import {
+  deleteOldSessions,
+  deleteSessionsBeyond,
+  markSessionStopped,
+} from "../../src/ledger/session-rows.ts";
 import { requestChange } from "../../src/operator/accounts/change-requests.ts";
 import { addServiceLevel } from "../../src/service-levels/service-levels.ts";
 import type { Db, Tx } from "../../src/store/db.ts";
@@ -164,10 +168,7 @@ describe.each(STORE_KINDS)("on %s", (kind) => {
     });
     let deleting: Promise<number> | undefined;
     await db.write(async (tx) => {
-      await tx.run("update agent_session set stopped_at = ?, last_call_at = ? where id = 'task'", [
-        NOW,
-        NOW,
-      ]);
+      await markSessionStopped(tx, accountId, "task", NOW);
       deleting = db.write((other) => deleteSessions(other, accountId));
       // SQLite has one writer: there, the deletion begins afterwards.
       if (kind === "postgres") await eventually(() => isWaiting(db));

@@ -266,6 +266,18 @@ describe.each(STORE_KINDS)("sessions of agents on %s", (store) => {
     expect([await count("agent_session"), await count("session_usage")]).toEqual([0, 0]);
   });
 
+  test("refuse calls for 30 days after their stop, also if their last call is older", async () => {
+    const { db } = gateway.server;
+    const retention = SESSION_RETENTION_DAYS * DAY_MS;
+    expect((await callAs("idle")).status).toBe(200);
+    clock.advance(retention - 1);
+    expect((await stop("idle")).status).toBe(200);
+    await sweepAgentSessions(db, clock.now() + 2);
+    expectError(await callAs("idle"), { status: 403, code: "session_stopped" });
+    await sweepAgentSessions(db, clock.now() + retention + 1);
+    expect(await db.get("select id from agent_session where id = 'idle'")).toBeUndefined();
+  });
+
   test("are erased with the account", () => {
     const erased = ERASURES.filter(({ set }) => set === undefined).map(({ table }) => table);
     expect(erased).toContain("agent_session");

@@ -425,7 +425,7 @@ create table swept_hold (
 ) without rowid;
 
 -- Sessions of agents: what their calls hold and have spent, by which their limits are enforced.
--- Deleted: 30 days after the last call, or beyond the limit of an account, those first that were used longest ago
+-- Deleted: 30 days after the last call or the stop, or beyond the limit of an account, those first that were used longest ago
 create table agent_session (
   account_id text not null,
   id text not null, -- from a header of the caller
