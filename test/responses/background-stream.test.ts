@@ -283,6 +283,34 @@ test("streamed background responses are limited per account", async () => {
   await gateway.stop();
 });
 
+test("of two streamed responses for one free stream, one runs", async () => {
+  const gateway = await openGateway({ store: "sqlite" });
+  const account = await fundedAccount(gateway);
+  const body = { model: "sim/echo", max_output_tokens: 400, background: true, stream: true };
+  const begin = (input: string): Promise<OpenStream> =>
+    openStream(gateway, account, "POST /v1/responses", { ...body, input });
+  const first = await begin(SLOW_INPUT);
+  const id = idOf(await first.readUntil((events) => events.length > 0));
+  const others = Array.from({ length: 30 }, () =>
+    openStream(gateway, account, `GET /v1/responses/${id}?stream=true`),
+  );
+  const open = [first, ...(await Promise.all(others))];
+  // A response that fails before it runs leaves its stream to the next one.
+  const unknown = { ...body, model: "sim/unknown", input: "x" };
+  for (let failed = 0; failed < 2; failed++)
+    expect((await call(gateway, account, "POST /v1/responses", { body: unknown })).status).toBe(404);
+  const both = await Promise.all([begin(SLOW_INPUT), begin(SLOW_INPUT)]);
+  expect(both.map(({ response }) => response.status).toSorted((a, b) => a - b)).toEqual([200, 429]);
+  const stored = await gateway.server.db.all("select id from stored_response");
+  expect(stored).toHaveLength(2);
+  await Promise.all([...open, ...both].map(({ close }) => close()));
+  for (const row of stored) await cancelResponse(gateway, account, String(row["id"]));
+  await noOpenHolds(gateway);
+  const calls = await gateway.server.db.all("select id from usage_record");
+  expect(calls).toHaveLength(2);
+  await gateway.stop();
+});
+
 test("a process on the same PostgreSQL streams the events of another", async () => {
   const databaseUrl = await migratedPostgres();
   const gateways: Gateway[] = [];

@@ -68,7 +68,9 @@ export function createBackground(deps: BackgroundDeps): Background {
   const start: Background["start"] = async (storedCall, input) => {
     const { accountId } = input.caller;
     rejectOverLimit([...running.values()], accountId);
-    const log = createLogOf(deps, storedCall, accountId);
+    const log = storedCall.request.json["stream"] === true ? createEventLog() : undefined;
+    // Counted before the call runs: its client gets its id.
+    const stream = log && deps.streams.open(accountId, log, -1);
     const abort = new AbortController();
     const accepted = Promise.withResolvers<string>();
     const runningCall: RunningCall = {
@@ -116,8 +118,7 @@ export function createBackground(deps: BackgroundDeps): Background {
         running.delete(storedCall.id);
       },
     );
-    const body = await accepted.promise;
-    return log === undefined ? jsonResponse(body) : deps.streams.open(accountId, log, -1);
+    return await replyOf(accepted.promise, stream);
   };
 
   return {
@@ -133,15 +134,15 @@ export function createBackground(deps: BackgroundDeps): Background {
   };
 }
 
-/** Undefined for a response that is not streamed. Throws before it runs if its stream could not be opened. */
-function createLogOf(
-  { streams }: BackgroundDeps,
-  { request }: StoredCall,
-  accountId: string,
-): EventLog | undefined {
-  if (request.json["stream"] !== true) return undefined;
-  streams.rejectOverLimit(accountId);
-  return createEventLog();
+/** The stream, or the accepted response as JSON. The stream of a rejected call is closed, so that it no longer counts. */
+async function replyOf(accepted: Promise<string>, stream: Response | undefined): Promise<Response> {
+  try {
+    const body = await accepted;
+    return stream ?? jsonResponse(body);
+  } catch (error) {
+    await stream?.body?.cancel();
+    throw error;
+  }
 }
 
 /** Otherwise the response would be in progress until the process ends. */

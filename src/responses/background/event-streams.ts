@@ -19,9 +19,10 @@ export interface EventSource {
 }
 
 export interface EventStreams {
-  /** Throws if the account cannot open another stream. */
-  readonly rejectOverLimit: (accountId: string) => void;
-  /** A response with the events after `startingAfter`; -1 for all. */
+  /**
+   * A response with the events after `startingAfter`; -1 for all. Throws if the account cannot open another stream. Cancel the
+   * body of a response that is not sent.
+   */
   readonly open: (accountId: string, source: EventSource, startingAfter: number) => Response;
   /** Ends all streams: their clients continue at another process. */
   readonly endAll: () => void;
@@ -37,12 +38,9 @@ export function createEventStreams(): EventStreams {
     if (count === 0) open.delete(accountId);
     else open.set(accountId, count);
   };
-  const rejectAccount = (accountId: string): void =>
-    rejectOverLimit(total, open.get(accountId) ?? 0);
   return {
-    rejectOverLimit: rejectAccount,
     open: (accountId, source, startingAfter) => {
-      rejectAccount(accountId);
+      rejectOverLimit(total, open.get(accountId) ?? 0);
       let isGone = false;
       let hasStarted = false;
       change(accountId, 1);
