@@ -298,7 +298,9 @@ test("of two streamed responses for one free stream, one runs", async () => {
   // A response that fails before it runs leaves its stream to the next one.
   const unknown = { ...body, model: "sim/unknown", input: "x" };
   for (let failed = 0; failed < 2; failed++)
-    expect((await call(gateway, account, "POST /v1/responses", { body: unknown })).status).toBe(404);
+    expect((await call(gateway, account, "POST /v1/responses", { body: unknown })).status).toBe(
+      404,
+    );
   const both = await Promise.all([begin(SLOW_INPUT), begin(SLOW_INPUT)]);
   expect(both.map(({ response }) => response.status).toSorted((a, b) => a - b)).toEqual([200, 429]);
   const stored = await gateway.server.db.all("select id from stored_response");

@@ -1,7 +1,7 @@
 // Archives usage records beyond their retention, and proves the money before and after.
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from "node:fs";
 import path from "node:path";
 import { gunzipSync } from "node:zlib";
 import { newId } from "../../src/base/id.ts";
@@ -126,24 +126,41 @@ describeEachStore((kind, open) => {
       });
     });
 
-    test("appends nothing to a file after a write that failed", () => {
-      const full = scratchFolder();
-      let now = NOW;
-      const files = createArchiveFiles(full, () => now);
-      const record = (at: number) =>
-        usageRecord({ id: newId("req", at), accountId: "a", keyId: "k", cost: 0n, createdAt: at });
-      files.append([record(OLD)]);
-      // A folder in place of the file of the next month.
-      mkdirSync(path.join(full, "usage-2026-09-20261123T120000000Z.jsonl.gz"));
-      now += 1;
-      expect(() => files.append([record(OLD + 31 * DAY_MS)])).toThrow();
-      files.append([record(OLD)]);
-      expect(readdirSync(full).sort()).toEqual([
-        "usage-2026-08-20261123T120000000Z.jsonl.gz",
-        "usage-2026-08-20261123T120000001Z.jsonl.gz",
-        "usage-2026-09-20261123T120000000Z.jsonl.gz",
-      ]);
-      rmSync(full, { recursive: true });
+    test("appends to no file of another process, or after a write that failed", () => {
+      const shared = scratchFolder();
+      const [one, two] = [0, 1].map(() => createArchiveFiles(shared, () => NOW));
+      const append = (files = one, at = OLD): void =>
+        files?.append([
+          usageRecord({
+            id: newId("req", at),
+            accountId: "a",
+            keyId: "k",
+            cost: 0n,
+            createdAt: at,
+          }),
+        ]);
+      append();
+      append(two);
+      const name = (end: string): string => `usage-2026-08-20261123T12000000${end}Z.jsonl.gz`;
+      expect(readdirSync(shared).sort()).toEqual([name("0"), name("1")]);
+      // A write fails where a folder is in place of its file.
+      const file = path.join(shared, name("0"));
+      renameSync(file, path.join(shared, "first"));
+      mkdirSync(file);
+      expect(append).toThrow();
+      append();
+      append();
+      append(two);
+      expect(readdirSync(shared).sort()).toEqual(["first", name("0"), name("1"), name("2")]);
+      const records = ["first", name("1"), name("2")].map(
+        (each) =>
+          gunzipSync(readFileSync(path.join(shared, each)))
+            .toString()
+            .trim()
+            .split("\n").length,
+      );
+      expect(records).toEqual([1, 2, 2]);
+      rmSync(shared, { recursive: true });
     });
 
     test("finds nothing more to archive", async () => {

@@ -5,6 +5,7 @@ import { closeSync, fsyncSync, mkdirSync, openSync, writeSync } from "node:fs";
 import path from "node:path";
 import { gzipSync } from "node:zlib";
 import { minIdAt } from "../../base/id.ts";
+import { isObject } from "../../base/json.ts";
 import type { Log } from "../../base/log.ts";
 import { type Nano, toNano } from "../../base/money/money.ts";
 import { DAY_MS, utcDay } from "../../base/time.ts";
@@ -180,24 +181,36 @@ export interface ArchiveFiles {
 }
 
 /**
- * Gzipped JSON lines in the form of the API, one file per UTC month and start of the process. Each call appends a member to the gzip
- * file; readers such as `zcat` return the members as one stream. What follows an incomplete member cannot be read, so nothing is
- * appended to the file of a process that ended, or after a write that failed.
+ * Gzipped JSON lines in the form of the API, one file per UTC month and process. Each call appends a member to the gzip file;
+ * readers such as `zcat` return the members as one stream. What follows an incomplete member cannot be read, so nothing is
+ * appended to the file of another process, or after a write that failed.
  */
 export function createArchiveFiles(folder: string, now: () => number): ArchiveFiles {
-  let start = fileTime(now());
+  /** The file of each month. */
+  const names = new Map<string, string>();
   return {
     append: (records) => {
       mkdirSync(folder, { recursive: true, mode: 0o700 });
-      try {
-        for (const [month, ofMonth] of Map.groupBy(records, monthOf))
-          appendMember(path.join(folder, `usage-${month}-${start}.jsonl.gz`), ofMonth);
-      } catch (error) {
-        start = fileTime(now());
-        throw error;
+      for (const [month, ofMonth] of Map.groupBy(records, monthOf)) {
+        const name = names.get(month) ?? createFile(path.join(folder, `usage-${month}`), now());
+        names.delete(month);
+        appendMember(name, ofMonth);
+        names.set(month, name);
       }
     },
   };
+}
+
+function createFile(prefix: string, at: number): string {
+  for (let time = at; ; time++) {
+    const name = `${prefix}-${fileTime(time)}.jsonl.gz`;
+    try {
+      closeSync(openSync(name, "ax", 0o600));
+      return name;
+    } catch (error) {
+      if (!isObject(error) || error["code"] !== "EEXIST") throw error;
+    }
+  }
 }
 
 /** With milliseconds, as `20261123T120000000Z`. */
