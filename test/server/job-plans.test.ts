@@ -3,6 +3,7 @@
 
 import { Database } from "bun:sqlite";
 import { expect, spyOn, test } from "bun:test";
+import { countEvents, listEvents } from "../../src/activity/events.ts";
 import { readBatchUse } from "../../src/batches/batch-rows.ts";
 import { listDebtors } from "../../src/ledger/payments/payments.ts";
 import type { Reader } from "../../src/store/db.ts";
@@ -52,11 +53,7 @@ test("no statement of a job reads all rows of a table that grows with use", asyn
   );
   const scans: string[] = [];
   for (const sql of statements.filter((one) => /^\s*(select|with|update|delete)\b/.test(one))) {
-    const values = sql
-      .split("?")
-      .slice(1)
-      .map(() => 1);
-    for (const { detail } of await db.all(`explain query plan ${sql}`, values)) {
+    for (const { detail } of await db.all(`explain query plan ${sql}`, valuesFor(sql))) {
       const [, table = "", index] =
         /^SCAN (\w+)(?: USING (?:COVERING )?INDEX (\w+))?/.exec(String(detail)) ?? [];
       if (GROWING.has(table) && !partial.has(index)) scans.push(`${table}: ${sql}`);
@@ -67,13 +64,20 @@ test("no statement of a job reads all rows of a table that grows with use", asyn
   await close();
 });
 
+function valuesFor(sql: string): readonly number[] {
+  return sql
+    .split("?")
+    .slice(1)
+    .map(() => 1);
+}
+
 async function planOf(read: (reader: Reader) => Promise<unknown>): Promise<string> {
   const { db, close } = await openStore("sqlite");
   const query = spyOn(Database.prototype, "query");
   await read(db);
   const [sql = ""] = query.mock.calls.at(-1) ?? [];
   query.mockRestore();
-  const plan = await db.all(`explain query plan ${sql}`, [1]);
+  const plan = await db.all(`explain query plan ${sql}`, valuesFor(sql));
   await close();
   return plan.map(({ detail }) => String(detail)).join();
 }
@@ -82,6 +86,15 @@ test("what the batches of an account store is read from an index only", async ()
   expect(await planOf((reader) => readBatchUse(reader, "acct_a"))).toContain(
     "COVERING INDEX batch_use",
   );
+});
+
+test("the events of one type are found without reading the others of the account", async () => {
+  const INDEX = "INDEX event_by_type (account_id=? AND type=?";
+  for (const read of [
+    (reader: Reader) => countEvents(reader, "acct_a", "member.invited", 0),
+    (reader: Reader) => listEvents(reader, "acct_a", { limit: 20 }, "member.invited"),
+  ])
+    expect(await planOf(read)).toContain(INDEX);
 });
 
 test("accounts with a debt are found without reading the others", async () => {

@@ -1267,6 +1267,8 @@ create table event (
 
 create index event_by_account on event (account_id, id);
 
+create index event_by_type on event (account_id, type, id);
+
 create index event_by_age on event (created_at);
 
 create index event_to_email on event (account_id, id) where emailed_at is null;
