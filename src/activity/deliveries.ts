@@ -126,14 +126,19 @@ export interface LeaseRequest {
   readonly busy: ReadonlyMap<string, string>;
 }
 
+/** If more deliveries are due, they are not all read: one account can have any number of them. */
+const READ_DUE_MAX = 1_000;
+const DUE = "from webhook_delivery where status = 'pending' and due_at <= ? order by due_at";
+const DUE_WEBHOOKS = `with candidate(webhook_id) as (
+  select distinct webhook_id from (select webhook_id ${DUE} limit ${READ_DUE_MAX}) as due)`;
 /** Each webhook with pending deliveries, by one look-up in the index: its queue can be long. */
-const PENDING_WEBHOOKS = `with recursive pending_webhook(id) as (
+const PENDING_WEBHOOKS = `with recursive candidate(webhook_id) as (
   select min(webhook_id) from webhook_delivery where status = 'pending'
   union all
-  select (select min(webhook_id) from webhook_delivery where status = 'pending' and webhook_id > pending_webhook.id)
-    from pending_webhook where pending_webhook.id is not null)`;
+  select (select min(webhook_id) from webhook_delivery where status = 'pending' and webhook_id > candidate.webhook_id)
+    from candidate where candidate.webhook_id is not null)`;
 const FIRST_DELIVERY = `select id from webhook_delivery
-  where status = 'pending' and webhook_id = pending_webhook.id order by due_at, id limit 1`;
+  where status = 'pending' and webhook_id = candidate.webhook_id order by due_at, id limit 1`;
 
 /**
  * Leases the oldest due delivery of each webhook, and first those of accounts with the fewest requests in flight: slow endpoints
@@ -148,18 +153,20 @@ export async function leaseDue(
   const excludeBusy =
     busyWebhooks.length === 0
       ? ""
-      : ` and pending_webhook.id not in (${busyWebhooks.map(() => "?").join(", ")})`;
+      : ` and candidate.webhook_id not in (${busyWebhooks.map(() => "?").join(", ")})`;
   const countInFlight =
     inFlight.length === 0
       ? ""
       : ` + case account_id${" when ? then ?".repeat(inFlight.length)} else 0 end`;
+  const hasMany =
+    (await tx.get(`select id ${DUE} limit 1 offset ${READ_DUE_MAX}`, [now])) !== undefined;
   const rows = await tx.all(
     `update webhook_delivery set due_at = ?, tries = tries + 1, lease = ?
-     where status = 'pending' and due_at <= ? and id in (${PENDING_WEBHOOKS}
+     where status = 'pending' and due_at <= ? and id in (${hasMany ? PENDING_WEBHOOKS : DUE_WEBHOOKS}
        select id from (
          select delivery.id, delivery.due_at, delivery.account_id,
            row_number() over (partition by delivery.account_id order by delivery.due_at, delivery.id) as queue_position
-         from pending_webhook join webhook_delivery as delivery on delivery.id = (${FIRST_DELIVERY})
+         from candidate join webhook_delivery as delivery on delivery.id = (${FIRST_DELIVERY})
          where delivery.due_at <= ?${excludeBusy}
        ) as due order by queue_position${countInFlight}, due_at, id limit ?)
      returning *`,
@@ -167,6 +174,7 @@ export async function leaseDue(
       now + LEASE_MS,
       lease,
       now,
+      ...(hasMany ? [] : [now]),
       now,
       ...busyWebhooks,
       ...inFlight.flatMap(([accountId, requests = []]) => [accountId, requests.length]),

@@ -3,10 +3,11 @@
 
 import { Database } from "bun:sqlite";
 import { expect, spyOn, test } from "bun:test";
+import { leaseDue } from "../../src/activity/deliveries.ts";
 import { countEvents, listEvents } from "../../src/activity/events.ts";
 import { readBatchUse } from "../../src/batches/batch-rows.ts";
 import { listDebtors } from "../../src/ledger/payments/payments.ts";
-import type { Reader } from "../../src/store/db.ts";
+import type { Db, Reader } from "../../src/store/db.ts";
 import { startGateway } from "../support/gateway.ts";
 import { runJobs } from "../support/run-jobs.ts";
 import { openStore } from "../support/stores/stores.ts";
@@ -71,15 +72,20 @@ function valuesFor(sql: string): readonly number[] {
     .map(() => 1);
 }
 
-async function planOf(read: (reader: Reader) => Promise<unknown>): Promise<string> {
+async function planOf(run: (db: Db) => Promise<unknown>): Promise<string> {
   const { db, close } = await openStore("sqlite");
   const query = spyOn(Database.prototype, "query");
-  await read(db);
-  const [sql = ""] = query.mock.calls.at(-1) ?? [];
+  await run(db);
+  const statements = query.mock.calls.map(([sql]) => sql);
   query.mockRestore();
-  const plan = await db.all(`explain query plan ${sql}`, valuesFor(sql));
+  const plans = await Promise.all(
+    statements.map((sql) => db.all(`explain query plan ${sql}`, valuesFor(sql))),
+  );
   await close();
-  return plan.map(({ detail }) => String(detail)).join();
+  return plans
+    .flat()
+    .map(({ detail }) => String(detail))
+    .join();
 }
 
 test("what the batches of an account store is read from an index only", async () => {
@@ -95,6 +101,13 @@ test("the events of one type are found without reading the others of the account
     (reader: Reader) => listEvents(reader, "acct_a", { limit: 20 }, "member.invited"),
   ])
     expect(await planOf(read)).toContain(INDEX);
+});
+
+test("the few deliveries that are due are leased without reading what other webhooks send later", async () => {
+  const request = { now: 1, limit: 1, lease: "mine", busy: new Map() };
+  const plan = await planOf((db) => db.write((tx) => leaseDue(tx, request)));
+  expect(plan).toContain("webhook_delivery USING INDEX webhook_delivery_by_due (due_at<?)");
+  expect(plan).not.toMatch(/SCAN webhook_delivery|RECURSIVE STEP/);
 });
 
 test("accounts with a debt are found without reading the others", async () => {

@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { connect, createServer } from "node:net";
 import OpenAI from "openai";
+import { leaseDue, queueDeliveries } from "../../src/activity/deliveries.ts";
 import { emitEvent } from "../../src/activity/events.ts";
 import { actIn } from "../support/act.ts";
 import { eventually } from "../support/eventually.ts";
@@ -313,6 +314,28 @@ describeEachStore((kind, open) => {
       await worker.idle();
       expect(receiver.received.length).toBe(1 + 8 * 10 * 3);
     });
+
+    test.each([999, 1_000, 1_001])(
+      "a lease finds a delivery behind %d older ones of another account",
+      async (older) => {
+        const { now } = harness.clock;
+        const accounts = [...Array<string>(older).fill("acct_long"), "acct_short"];
+        await store.db.write(async (tx) => {
+          for (const [index, accountId] of accounts.entries())
+            await queueDeliveries(tx, {
+              eventId: "evt_a",
+              accountId,
+              webhookIds: [`whk_${accountId}`],
+              now: now - older + index,
+            });
+          await leaseDue(tx, { now, limit: 2, lease: "mine", busy: new Map() });
+        });
+        const leased = await store.db.all(
+          "select account_id from webhook_delivery where lease = 'mine' order by account_id",
+        );
+        expect(leased).toEqual([{ account_id: "acct_long" }, { account_id: "acct_short" }]);
+      },
+    );
 
     test("delivers the events of an endpoint in order", async () => {
       await harness.createWebhook(receiver.url);
