@@ -54,7 +54,7 @@ function listAuditRoute(db: Db): Route {
     tag: "Audit",
     summary: "List audit entries",
     description:
-      "Newest first. The audit log has an entry for every change in the account, made by keys, people, operators or the gateway. Entries are never changed or deleted; what is erased of a closed account is their details.",
+      "Newest first. The audit log has an entry for every change of settings, keys, members, invoices, batches and files, made by keys, people, operators or the gateway. Entries are never changed or deleted; what is erased of a closed account is their details.",
     dialect: "openai",
     query: z.strictObject({
       ...PageQuery,
