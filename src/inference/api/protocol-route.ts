@@ -15,6 +15,7 @@ import {
   QUOTE_HEADER,
   RECEIPT_HEADER,
   SESSION_LIMIT_HEADER,
+  STRICT_HEADER,
 } from "../request/call-options.ts";
 import {
   ANTHROPIC_PREFIX,
@@ -23,7 +24,6 @@ import {
 } from "../request/forwarded-headers.ts";
 
 const CACHE_SECONDS = 300;
-const STRICT_HEADER = "x-postern-strict";
 
 const Refusal = z.object({
   field: z.string().optional().meta({ description: "A top-level field, or a path." }),

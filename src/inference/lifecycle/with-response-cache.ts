@@ -16,8 +16,8 @@ import {
   LOSSY_HEADER,
   readCache,
   RECEIPT_HEADER,
+  STRICT_HEADER,
 } from "../request/call-options.ts";
-import { STRICT_HEADER } from "../translate/losses.ts";
 import type { CallInput } from "./call.ts";
 import { namesPreset } from "./expand-preset.ts";
 import { storedResponse } from "./reply/idempotent-reply.ts";

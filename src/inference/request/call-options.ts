@@ -17,6 +17,8 @@ export interface CostCeiling {
 export const MAX_COST_HEADER = "x-postern-max-cost-usd";
 export const ON_MAX_COST_HEADER = "x-postern-on-max-cost";
 export const LOSSY_HEADER = "x-postern-lossy";
+/** The request header with which a caller refuses every drop. */
+export const STRICT_HEADER = "x-postern-strict";
 export const RECEIPT_HEADER = "x-postern-receipt";
 export const QUOTE_HEADER = "x-postern-quote";
 export const HOLD_HEADER = "x-postern-hold";

@@ -4,10 +4,8 @@
 import { API_TRAITS, type Loss, type CanonicalRequest } from "@postern/wires";
 import { Fault, invalid } from "../../base/fault.ts";
 import { isObject, type JsonObject } from "../../base/json.ts";
+import { STRICT_HEADER } from "../request/call-options.ts";
 import type { ParsedRequest } from "../request/parse-request.ts";
-
-/** The request header with which a caller refuses every drop. */
-export const STRICT_HEADER = "x-postern-strict";
 
 /** Whether the caller wants a 400 instead of a dropped field: by the header, or by OpenRouter's field for it. */
 export function isStrict(json: JsonObject, headers: Pick<Headers, "get">): boolean {
