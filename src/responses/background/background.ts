@@ -359,15 +359,18 @@ function writeEvents(
     return { responseId: id, part, lastSequence, sealedEvents };
   };
   let work = Promise.resolve();
+  const writePart = async (row: StreamPart): Promise<void> => {
+    next = row;
+    // A power failure ends the call anyway.
+    await db.write((tx) => insertStreamPart(tx, row), "os_cache");
+    written = row;
+    next = undefined;
+  };
+  // Not until no event is new: then a slow store would get a part for every few events.
   const write = async (): Promise<void> => {
-    for (;;) {
-      const row = (next ??= readNext());
-      if (row === undefined) return;
-      // A power failure ends the call anyway.
-      await db.write((tx) => insertStreamPart(tx, row), "os_cache");
-      written = row;
-      next = undefined;
-    }
+    if (next !== undefined) await writePart(next);
+    const row = readNext();
+    if (row !== undefined) await writePart(row);
   };
   const writeNext = (): void => {
     work = work.then(write).catch((cause: unknown) =>
