@@ -14,6 +14,8 @@ export interface StoreSettings {
   readonly poolSize?: number | undefined;
   /** How much the commits of calls survive; "disk" by default. */
   readonly commit?: Durability;
+  /** Longer for tests. */
+  readonly lockTimeoutMs?: number | undefined;
   readonly dataDir: string;
 }
 
@@ -47,11 +49,12 @@ function describeFolderError(folder: string, code: string): string {
 // The client connects on the first query.
 async function connectPostgres(
   url: string,
-  { poolSize = DEFAULT_POOL_SIZE, commit }: Pick<StoreSettings, "poolSize" | "commit">,
+  { poolSize = DEFAULT_POOL_SIZE, commit, lockTimeoutMs }: Omit<StoreSettings, "dataDir">,
 ): Promise<Db> {
   const target = parsePostgresUrl(url);
   const options: PostgresOptions = {
     poolSize,
+    lockTimeoutMs,
     syncsEveryCommit: commit !== "os_cache",
     usesPreparedStatements:
       target.usesPreparedStatements && !(await sharesServerConnections(target)),

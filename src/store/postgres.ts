@@ -87,7 +87,7 @@ export interface PostgresOptions {
   /** For tests. */
   readonly stallCheckMs?: number;
   /** For tests. */
-  readonly lockTimeoutMs?: number;
+  readonly lockTimeoutMs?: number | undefined;
 }
 
 export function openPostgres(url: string, options: PostgresOptions = {}): Db {

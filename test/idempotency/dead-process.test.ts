@@ -55,12 +55,18 @@ describe("the key of a call whose process is killed before its hold, on PostgreS
   const killBeforeHold = async (key: string): Promise<void> => {
     await store.db.write(async (tx) => {
       await tx.lockMany("wallet", "account_id", [account.id]);
-      const call = send(killed.url, key).catch(() => {});
+      const killing = new AbortController();
+      // A call whose wait for the wallet times out is repeated.
+      const callUntilKilled = async (): Promise<void> => {
+        while (!killing.signal.aborted) await send(killed.url, key).catch(() => {});
+      };
+      const calling = callUntilKilled();
       await eventually(() =>
         store.db.get("select id from idempotent_answer where state = 'running'"),
       );
+      killing.abort();
       killed.end();
-      await call;
+      await calling;
     });
     expect(await store.db.all("select id from hold")).toEqual([]);
   };

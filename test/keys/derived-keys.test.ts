@@ -15,6 +15,7 @@ import {
 } from "../support/gateway.ts";
 import { runExample } from "../support/run-example.ts";
 import { queueAtLock } from "../support/stores/lock-queue.ts";
+import { PATIENT_LOCK_MS } from "../support/stores/stores.ts";
 
 const HOUR_SECONDS = 3_600;
 
@@ -24,7 +25,7 @@ describe.each(["sqlite", "postgres"] as const)("a derived key on %s", (store) =>
   let clock = Date.now();
 
   beforeAll(async () => {
-    gateway = await startGateway({ store, now: () => clock });
+    gateway = await startGateway({ store, now: () => clock, lockTimeoutMs: PATIENT_LOCK_MS });
   });
   afterAll(() => gateway.stop());
   beforeEach(async () => {

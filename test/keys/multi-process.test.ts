@@ -11,6 +11,7 @@ import {
   startGateway,
 } from "../support/gateway.ts";
 import { migratedPostgres } from "../support/stores/postgres.ts";
+import { PATIENT_LOCK_MS } from "../support/stores/stores.ts";
 
 const HOUR_MS = 3_600_000;
 const SECRET = "the master secret of both processes";
@@ -24,10 +25,8 @@ describe("two gateways on one PostgreSQL", () => {
     const databaseUrl = await migratedPostgres();
     const env = { POSTERN_SECRET: SECRET };
     const now = (): number => Date.now() + clockOffset;
-    [first, second] = [
-      await startGateway({ databaseUrl, env, now }),
-      await startGateway({ databaseUrl, env, now }),
-    ];
+    const options = { databaseUrl, env, now, lockTimeoutMs: PATIENT_LOCK_MS };
+    [first, second] = [await startGateway(options), await startGateway(options)];
     account = await registerAccount(first);
   });
   afterAll(async () => {

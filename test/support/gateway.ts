@@ -28,6 +28,7 @@ export interface GatewayOptions {
   readonly storeWaitMs?: number;
   readonly abandonedCallsPerMinute?: number;
   readonly creditWaitMs?: number;
+  readonly lockTimeoutMs?: number;
   /** Batches at providers are looked at every 50 ms by default. */
   readonly batchPollMs?: number;
   readonly batchSlots?: number;
@@ -186,7 +187,8 @@ function configFor({ url, folder, simulatorUrl, databaseUrl, options }: ConfigIn
     providers: PROVIDERS,
   });
   if (!result.ok) throw new Error(result.errors.join("\n"));
-  return result.config;
+  const store = { ...result.config.store, lockTimeoutMs: options.lockTimeoutMs };
+  return { ...result.config, store };
 }
 
 export interface TestAccount {

@@ -13,7 +13,7 @@ import {
   startGateway,
 } from "../../support/gateway.ts";
 import { queueAtLock, untilWaiting } from "../../support/stores/lock-queue.ts";
-import { STORE_KINDS } from "../../support/stores/stores.ts";
+import { PATIENT_LOCK_MS, STORE_KINDS } from "../../support/stores/stores.ts";
 import { type TestUser, createUser, makeDeveloper, makeOwner, visitPage } from "../console-user.ts";
 
 const RULES = { do: "allow", threshold_usd: "1", amount_usd: "10", monthly_ceiling_usd: "100" };
@@ -27,7 +27,7 @@ for (const store of STORE_KINDS)
     let newOwner: TestUser;
     let nextName = 0;
     beforeAll(async () => {
-      gateway = await startGateway({ store });
+      gateway = await startGateway({ store, lockTimeoutMs: PATIENT_LOCK_MS });
     });
     afterAll(() => gateway.stop());
 

@@ -22,6 +22,8 @@ export interface StoreLocation {
 const SQLITE_FILE = "postern.db";
 /** Smaller than the default, because a connection costs PostgreSQL 5 ms of CPU. A test has at most four transactions at once. */
 export const TEST_POOL_SIZE = 4;
+/** PostgreSQL's lock timeout for tests of something else: what holds the lock may get no CPU for seconds. */
+export const PATIENT_LOCK_MS = 60_000;
 
 let sqliteTemplate: Promise<Uint8Array> | undefined;
 
@@ -66,7 +68,11 @@ export async function migratedStoreLocation(kind: StoreKind): Promise<StoreLocat
 export function openStoreAt({ kind, address }: StoreLocation): Db {
   return kind === "sqlite"
     ? openSqlite({ folder: address, lock: false })
-    : openPostgres(address, { poolSize: TEST_POOL_SIZE, isDistributed: CITUS_URL !== "" });
+    : openPostgres(address, {
+        poolSize: TEST_POOL_SIZE,
+        isDistributed: CITUS_URL !== "",
+        lockTimeoutMs: PATIENT_LOCK_MS,
+      });
 }
 
 /** A new data folder with the current schema, copied from a template: much faster than migrating. */

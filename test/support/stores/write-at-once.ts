@@ -3,7 +3,7 @@
 import type { Tx } from "../../../src/store/db.ts";
 import { openPostgres } from "../../../src/store/postgres.ts";
 import { CITUS_URL } from "./citus.ts";
-import type { TestStore } from "./stores.ts";
+import { PATIENT_LOCK_MS, type TestStore } from "./stores.ts";
 
 /** Runs `work` in so many transactions, on PostgreSQL all of them begun before the first one works. Returns what each ended with. */
 export async function writeAtOnce<T>(
@@ -15,7 +15,11 @@ export async function writeAtOnce<T>(
   if (location.kind === "sqlite")
     return Promise.allSettled(indexes.map((index) => db.write((tx) => work(tx, index))));
   const isDistributed = CITUS_URL !== "";
-  const pool = openPostgres(location.address, { poolSize: count, isDistributed });
+  const pool = openPostgres(location.address, {
+    poolSize: count,
+    isDistributed,
+    lockTimeoutMs: PATIENT_LOCK_MS,
+  });
   const haveBegun = Promise.withResolvers<void>();
   let begun = 0;
   const write = async (tx: Tx, index: number): Promise<T> => {
