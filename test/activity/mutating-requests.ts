@@ -3,7 +3,7 @@
 import { expect } from "bun:test";
 import { newFormToken } from "../../src/idempotency/form-submission.ts";
 import { listChangeRequests, requestChange } from "../../src/operator/accounts/change-requests.ts";
-import { waitForEnd } from "../batches/batch-harness.ts";
+import { createSlowKey, waitForEnd } from "../batches/batch-harness.ts";
 import {
   createUser,
   makeOwner,
@@ -106,12 +106,12 @@ export const REQUESTS: Readonly<Record<string, (world: World) => Promise<Send> |
   },
   createBatch: (world) => () => send(world, "POST", "/v1/batches", BATCH),
   cancelBatch: async (world) => {
-    const { id } = await create(world, "/v1/batches", BATCH);
+    const { id } = await createSlowly(world, "/v1/batches", BATCH);
     return () => send(world, "POST", `/v1/batches/${id}/cancel`);
   },
   createMessageBatch: (world) => () => send(world, "POST", "/v1/messages/batches", MESSAGE_BATCH),
   cancelMessageBatch: async (world) => {
-    const { id } = await create(world, "/v1/messages/batches", MESSAGE_BATCH);
+    const { id } = await createSlowly(world, "/v1/messages/batches", MESSAGE_BATCH);
     return () => send(world, "POST", `/v1/messages/batches/${id}/cancel`);
   },
   deleteMessageBatch: async (world) => {
@@ -290,7 +290,8 @@ export const REQUESTS: Readonly<Record<string, (world: World) => Promise<Send> |
     return () => post(world, "/agent-sessions/two", {});
   },
   cancelWorkspaceBatch: async (world) => {
-    const { id } = await create({ ...world, account: world.workspace }, "/v1/batches", BATCH);
+    const ofWorkspace = { ...world, account: world.workspace };
+    const { id } = await createSlowly(ofWorkspace, "/v1/batches", BATCH);
     return () => post(world, `/batches/${id}`, {});
   },
   createWorkspaceKey: (world) => () => post(world, "/keys", { do: "mint", name: "ci" }),
@@ -481,14 +482,22 @@ async function create(
   return (await response.json()) as Json & { readonly id: string };
 }
 
-/** Runs long enough to be canceled. */
-const SLOW = { role: "user", content: "[[sim: latency=1500]] later" };
-const SLOW_CALL = { model: "sim/echo", max_tokens: 16, messages: [SLOW] };
+/** With a key that makes one call a minute: a batch of it runs until it is canceled. */
+async function createSlowly(
+  { gateway, account }: Pick<World, "gateway" | "account">,
+  path: string,
+  body: Json,
+): Promise<{ readonly id: string }> {
+  return await create({ gateway, account: await createSlowKey(gateway, account) }, path, body);
+}
+
+const CALL = { model: "sim/echo", max_tokens: 16, messages: [{ role: "user", content: "hello" }] };
+const CUSTOM_IDS = ["one", "two", "three"];
 const BATCH = {
   endpoint: "/v1/chat/completions",
-  requests: [{ custom_id: "one", body: SLOW_CALL }],
+  requests: CUSTOM_IDS.map((id) => ({ custom_id: id, body: CALL })),
 };
-const MESSAGE_BATCH = { requests: [{ custom_id: "one", params: SLOW_CALL }] };
+const MESSAGE_BATCH = { requests: CUSTOM_IDS.map((id) => ({ custom_id: id, params: CALL })) };
 
 function uploadFile({ gateway, account }: Pick<World, "gateway" | "account">): Promise<Response> {
   const body = new FormData();

@@ -12,6 +12,7 @@ import {
   expectSettledLedger,
   type Json,
   readWallet,
+  releaseReplies,
   USD,
   usageRecordsOf,
 } from "../inference/support/harness.ts";
@@ -30,8 +31,9 @@ import {
   waitForEnd,
 } from "./batch-harness.ts";
 
-/** Ends only when it is told to: nothing depends on how fast the machine is. */
-const SLOW = "[[sim: latency=1500]] later";
+/** Requests that run until their replies are released. */
+const waitingRequests = (count: number, name: string) =>
+  chatRequests(count, `[[sim: wait=${name}]] later`);
 
 for (const store of STORE_KINDS) {
   describe(`batches on ${store}`, () => {
@@ -241,12 +243,9 @@ for (const store of STORE_KINDS) {
       });
       const authorization = `Bearer ${String(made.json["api_key"] ?? made.json["key"])}`;
       const other = { ...account, headers: { ...account.headers, authorization } };
-      const created = await createBatch(
-        gateway,
-        other,
-        Array.from({ length: 30 }, (_, index) => chatRequest(`slow-${index}`, SLOW)),
-      );
+      const created = await createBatch(gateway, other, waitingRequests(30, "revoked"));
       await call(gateway, account, `DELETE /v1/keys/${String(made.json["id"])}`);
+      await releaseReplies(gateway, "revoked");
       const ended = await waitForEnd(gateway, account, created["id"]);
       const lines = await resultsOf(ended);
       expect(lines.at(-1)).toMatchObject({ response: { status_code: 401 } });
@@ -257,12 +256,12 @@ for (const store of STORE_KINDS) {
       const made = await call(gateway, account, "POST /v1/keys", { body: {} });
       const authorization = `Bearer ${String(made.json["api_key"])}`;
       const key = { ...account, headers: { ...account.headers, authorization } };
-      const requests = Array.from({ length: 30 }, (_, index) => chatRequest(`slow-${index}`, SLOW));
-      const created = await createBatch(gateway, key, requests);
+      const created = await createBatch(gateway, key, waitingRequests(30, "narrowed"));
       const changed = await call(gateway, account, `PATCH /v1/keys/${String(made.json["id"])}`, {
         body: { scopes: ["models:read"] },
       });
       expect(changed.status).toBe(200);
+      await releaseReplies(gateway, "narrowed");
       const lines = await resultsOf(await waitForEnd(gateway, account, created["id"]));
       expect(lines.at(-1)).toMatchObject({ response: { status_code: 403 } });
     });
@@ -299,13 +298,14 @@ for (const store of STORE_KINDS) {
       const owner = await fundedAccount(gateway);
       const created = await createBatch(gateway, owner, [
         chatRequest("fast"),
-        ...Array.from({ length: 60 }, (_, index) => chatRequest(`slow-${index}`, SLOW)),
+        ...waitingRequests(60, "canceled"),
       ]);
       const id = String(created["id"]);
       await eventually(async () => completedOf(await readBatch(gateway, owner, id)) > 0);
       const canceling = await call(gateway, owner, `POST /v1/batches/${id}/cancel`);
       expect(canceling.json).toMatchObject({ status: "cancelling" });
       expect((await call(gateway, owner, `POST /v1/batches/${id}/cancel`)).status).toBe(200);
+      await releaseReplies(gateway, "canceled");
       const ended = await waitForEnd(gateway, owner, id);
       expect(ended["status"]).toBe("cancelled");
       expect(completedOf(ended)).toBeGreaterThan(0);
@@ -320,13 +320,11 @@ for (const store of STORE_KINDS) {
 
     test("expire at the end of their window", async () => {
       const owner = await fundedAccount(gateway);
-      const created = await createBatch(
-        gateway,
-        owner,
-        Array.from({ length: 60 }, (_, index) => chatRequest(`slow-${index}`, SLOW)),
-        { completion_window: "1h" },
-      );
+      const created = await createBatch(gateway, owner, waitingRequests(60, "expired"), {
+        completion_window: "1h",
+      });
       clockOffset += 3_600_000;
+      await releaseReplies(gateway, "expired");
       const ended = await waitForEnd(gateway, owner, created["id"]);
       expect(ended["status"]).toBe("expired");
       const lines = await resultsOf(ended, owner);
@@ -443,7 +441,7 @@ for (const store of STORE_KINDS) {
     });
 
     test("read the state of a batch that runs", async () => {
-      const created = await createBatch(gateway, account, [chatRequest("slow", SLOW)]);
+      const created = await createBatch(gateway, account, waitingRequests(1, "running"));
       expect(await readBatch(gateway, account, created["id"])).toMatchObject({
         status: "in_progress",
       });
@@ -453,6 +451,7 @@ for (const store of STORE_KINDS) {
         `GET /v1/batches/${String(created["id"])}/results`,
       );
       expect(results.status).toBe(409);
+      await releaseReplies(gateway, "running");
       await waitForEnd(gateway, account, created["id"]);
     });
   });

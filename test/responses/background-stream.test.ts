@@ -253,7 +253,9 @@ for (const store of STORE_KINDS) {
 test("streamed background responses are limited per account", async () => {
   const gateway = await openGateway({ store: "sqlite" });
   const account = await fundedAccount(gateway);
-  const body = { model: "sim/echo", input: SLOW_INPUT, max_output_tokens: 400 };
+  // It does not end before it is canceled.
+  const input = "[[sim: tokens=400 chunks=400 hang=20]] slowly";
+  const body = { model: "sim/echo", input, max_output_tokens: 400 };
   const first = await openStream(gateway, account, "POST /v1/responses", {
     ...body,
     background: true,

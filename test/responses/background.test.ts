@@ -9,6 +9,7 @@ import {
   type Json,
   usageRecordsOf,
   readWallet,
+  releaseReplies,
 } from "../inference/support/harness.ts";
 import { eventually } from "../support/eventually.ts";
 import { casesOn } from "../support/full.ts";
@@ -100,12 +101,13 @@ for (const store of STORE_KINDS) {
     });
 
     test("can be continued only after they have completed", async () => {
-      const { id } = await begin("[[sim: latency=1500]] first");
+      const { id } = await begin("[[sim: wait=first]] first");
       const early = await call(gateway, account, "POST /v1/responses", {
         body: { model: "sim/echo", input: "x", previous_response_id: id },
       });
       expect([early.status, errorOf(early.json)["param"]]).toEqual([400, "previous_response_id"]);
       expect(String(errorOf(early.json)["message"])).toContain("in progress");
+      await releaseReplies(gateway, "first");
       await waitUntilEnded(gateway, account, id);
       const next = await begin("second", { previous_response_id: id });
       const ended = await waitUntilEnded(gateway, account, next["id"]);

@@ -17,6 +17,7 @@ import {
   type Json,
   lastSimulatorRequest,
   readWallet,
+  releaseReplies,
   usageRecordsOf,
 } from "../inference/support/harness.ts";
 import { eventually } from "../support/eventually.ts";
@@ -186,12 +187,13 @@ for (const store of STORE_KINDS) {
     });
 
     test("continue a conversation, and are continued once they are completed", async () => {
-      const first = await queue({ model: "sim/echo", input: "[[sim: latency=500]] first" });
+      const first = await queue({ model: "sim/echo", input: "[[sim: wait=early]] first" });
       const early = await post(at.owner(), { previous_response_id: first["id"] });
       expect([early.status, errorOf(early.json)["param"]]).toEqual([400, "previous_response_id"]);
       expect(String(errorOf(early.json)["message"])).toContain("queued");
       const items = await getResponse(at.gateway, at.owner(), first["id"], "/input_items");
       expect(JSON.stringify(items.json["data"])).toContain("first");
+      await releaseReplies(at.gateway, "early");
       await end(first);
       const second = await post(at.owner(), {
         ...windowOf("24h"),

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from "../../src/base/time.ts";
 import { requiresKey } from "../../src/http/route.ts";
+import { releaseAfter } from "../inference/support/harness.ts";
 import {
   type TestAccount,
   type Gateway,
@@ -263,10 +264,9 @@ describe.each(STORE_KINDS)("limits on %s", (store) => {
   test("concurrent model calls of a key are limited with 429 and retry-after", async () => {
     const gateway = await startGateway({ store, env: { POSTERN_OPEN_CALLS_PER_KEY: "2" } });
     const account = await registerAccount(gateway);
-    const slow = { messages: [{ role: "user", content: "[[sim: latency=1500]] hello" }] };
-    const found = await Promise.all(
-      Array.from({ length: 5 }, () => chat(gateway, account.key, slow)),
-    );
+    const slow = { messages: [{ role: "user", content: "[[sim: wait=open]] hello" }] };
+    const calls = Array.from({ length: 5 }, () => chat(gateway, account.key, slow));
+    const found = await releaseAfter(gateway, "open", { calls, responses: 3 });
     const got = found.map(({ status }) => status).toSorted((a, b) => a - b);
     expect(got).toEqual([200, 200, 429, 429, 429]);
     for (const response of found)

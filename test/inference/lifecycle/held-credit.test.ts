@@ -23,6 +23,7 @@ import {
   grantCredits,
   postCall,
   readWallet,
+  releaseReplies,
   usageRecordsOf,
   USD,
   waitUntil,
@@ -172,7 +173,7 @@ for (const store of STORE_KINDS)
     test("lead to a 429 that says by how many calls, and what is held", async () => {
       const account = await registerAccount(gateway);
       await grantCredits(gateway, account, USD);
-      const first = call(gateway, account, "[[sim: latency=1500]] go", 100_000);
+      const first = call(gateway, account, "[[sim: wait=first]] go", 100_000);
       await waitUntil(
         () => countOpenHolds(gateway.server.db),
         (count) => count === 1,
@@ -196,6 +197,7 @@ for (const store of STORE_KINDS)
         403,
         "key_limit_reached",
       ]);
+      await releaseReplies(gateway, "first");
       await (await first).text();
     });
   });

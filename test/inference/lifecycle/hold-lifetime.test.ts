@@ -21,6 +21,7 @@ import {
   type Json,
   countOpenHolds,
   postCall,
+  releaseReplies,
   waitUntil,
   USD,
   readWallet,
@@ -184,23 +185,28 @@ describe.each(STORE_KINDS)(
       );
 
     for (const [how, first] of [
-      ["succeeds", bodyOf("chat", "[[sim: latency=1000 text=first]] x")],
-      ["fails", bodyOf("chat", "[[sim: latency=1000 status=400]] x")],
+      ["succeeds", bodyOf("chat", "[[sim: wait=first-succeeds text=first]] x")],
+      ["fails", bodyOf("chat", "[[sim: wait=first-fails status=400]] x")],
     ] as const)
       test(`belongs to the next call, even when the first ${how}`, async () => {
         const key = `released-${how}`;
-        const second = bodyOf("chat", "[[sim: latency=4000 text=second]] x");
+        const second = bodyOf("chat", `[[sim: wait=second-${how} text=second]] x`);
+        const holdsAre = (expected: number) =>
+          waitUntil(
+            () => countOpenHolds(gateway.server.db),
+            (count) => count === expected,
+          );
         const earlier = keyed(first, key);
-        await waitUntil(
-          () => countOpenHolds(gateway.server.db),
-          (count) => count === 1,
-        );
+        await holdsAre(1);
         await releaseKeys();
         const later = keyed(second, key);
+        await holdsAre(2);
+        await releaseReplies(gateway, `first-${how}`);
         // A reply is neither delivered nor charged, because the next call with the key is.
         expect((await earlier).status).toBe(how === "succeeds" ? 503 : 400);
         // The second call still runs: it has no response yet, and must not run again.
         expect((await keyed(second, key)).status).toBe(409);
+        await releaseReplies(gateway, `second-${how}`);
         const response = await (await later).text();
         expect(response).toContain("second");
         const again = await keyed(second, key);

@@ -17,6 +17,7 @@ import {
   type Json,
   lastSimulatorRequest,
   postCall,
+  releaseAfter,
   usageRecordsOf,
   STREAMED_APIS,
   waitUntil,
@@ -281,11 +282,10 @@ describe("a key", () => {
   test("over its limit of concurrent calls gets 429 with `retry-after`", async () => {
     const account = await registerAccount(gateway);
     await grantCredits(gateway, account, USD);
-    const responses = await Promise.all(
-      Array.from({ length: 20 }, () =>
-        postCall(gateway, account, "chat", bodyOf("chat", "[[sim: latency=1500]] x")),
-      ),
+    const calls = Array.from({ length: 20 }, () =>
+      postCall(gateway, account, "chat", bodyOf("chat", "[[sim: wait=open]] x")),
     );
+    const responses = await releaseAfter(gateway, "open", { calls, responses: 15 });
     expect(responses.filter((response) => response.status === 200).length).toBe(5);
     const refused = responses.filter((response) => response.status === 429);
     expect(refused.length).toBe(15);

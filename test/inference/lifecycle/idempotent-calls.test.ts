@@ -15,6 +15,8 @@ import {
   isCompleteStream,
   type Json,
   postCall,
+  releaseAfter,
+  releaseReplies,
   usageRecordsOf,
   simStats,
   STREAMED_APIS,
@@ -93,9 +95,10 @@ describe("Idempotency-Key on a model call", () => {
 
   test("is a 409 with `retry-after` while the first call runs, so that one of many concurrent calls is made", async () => {
     const key = newKey();
-    const body = bodyOf("chat", "[[sim: latency=1500]] slow");
+    const body = bodyOf("chat", "[[sim: wait=first]] slow");
     const before = (await simStats(gateway)).requests;
-    const responses = await Promise.all(Array.from({ length: 10 }, () => keyed("chat", key, body)));
+    const calls = Array.from({ length: 10 }, () => keyed("chat", key, body));
+    const responses = await releaseAfter(gateway, "first", { calls, responses: 9 });
     expect(
       responses.map((response) => response.status).sort((left, right) => left - right),
     ).toEqual([200, ...Array.from({ length: 9 }, () => 409)]);
@@ -147,7 +150,7 @@ describe("Idempotency-Key on a model call", () => {
 
   test("replays the charged response to a client that lost its connection", async () => {
     const key = newKey();
-    const body = bodyOf("chat", "[[sim: latency=1500 tokens=20]] x", {
+    const body = bodyOf("chat", "[[sim: wait=left tokens=20]] x", {
       model: "groq/openai/gpt-oss-20b",
     });
     const client = openSocketClient(
@@ -161,7 +164,8 @@ describe("Idempotency-Key on a model call", () => {
       ({ open_streams }) => open_streams > 0,
     );
     const [calls, records] = [(await simStats(gateway)).requests, await count()];
-    client.disconnect();
+    await disconnectSeen(client, gateway);
+    await releaseReplies(gateway, "left");
     await waitUntil(
       () => keyed("chat", key, body).then((response) => response.status),
       (status) => status !== 409,
@@ -199,7 +203,7 @@ describe("Idempotency-Key on a model call", () => {
 
   test("is released when its process is known to be dead", async () => {
     const key = newKey();
-    const body = bodyOf("chat", "[[sim: latency=1500]] x");
+    const body = bodyOf("chat", "[[sim: wait=running]] x");
     const { requests } = await simStats(gateway);
     const running = keyed("chat", key, body);
     await waitUntil(
@@ -208,13 +212,14 @@ describe("Idempotency-Key on a model call", () => {
     );
     await releaseAbandonedKeys(gateway.server.db, Date.now() + 1, 0);
     expect((await keyed("chat", key, body)).status).toBe(409);
+    await releaseReplies(gateway, "running");
     expect((await running).status).toBe(200);
     expect((await keyed("chat", key, body)).headers.get("idempotent-replayed")).toBe("true");
   });
 
   test("of an abandoned call is released after five minutes, for one of two repetitions", async () => {
     const key = newKey();
-    const send = () => keyed("chat", key, bodyOf("chat", "[[sim: latency=1000]] x"));
+    const send = () => keyed("chat", key, bodyOf("chat", "[[sim: latency=3000]] x"));
     const abandon = (ageMs: number) =>
       gateway.server.db.write((tx) =>
         tx.run(

@@ -8,6 +8,7 @@ import {
   isCompleteStream,
   countOpenHolds,
   postCall,
+  releaseReplies,
   usageRecordsOf,
   STREAMED_APIS,
   waitUntil,
@@ -29,7 +30,7 @@ for (const store of STORE_KINDS) {
               gateway,
               account,
               api,
-              bodyOf(api, "[[sim: latency=1500 tokens=10 chunks=5 pace=20]] x", { stream }),
+              bodyOf(api, "[[sim: wait=calls tokens=10 chunks=5 pace=20]] x", { stream }),
             );
             const text = await response.text().catch(() => "");
             return { api, stream, status: response.status, text };
@@ -41,6 +42,7 @@ for (const store of STORE_KINDS) {
         (count) => count === 6,
       );
       await rename("usage_record", "usage_elsewhere");
+      await releaseReplies(gateway, "calls");
       const replies = await pending;
       await rename("usage_elsewhere", "usage_record");
       for (const { api, stream, status, text } of replies) {

@@ -6,6 +6,7 @@ import {
   expectSettledLedger,
   grantCredits,
   postCall,
+  releaseReplies,
   usageRecordsOf,
   simStats,
   STREAMED_APIS,
@@ -17,6 +18,7 @@ import {
   openSocketClient,
   countOpenFiles,
   disconnectManyClients,
+  disconnectSeen,
 } from "../support/socket-client.ts";
 
 const CLIENTS = 2_000;
@@ -89,13 +91,14 @@ describe("a client that disconnects", () => {
       gateway,
       account,
       "chat",
-      bodyOf("chat", "[[sim: latency=1500 tokens=60]] wait"),
+      bodyOf("chat", "[[sim: wait=reply tokens=60]] wait"),
     );
     await waitUntil(
       () => simStats(gateway),
       (stats) => stats.open_streams === before.open_streams + 1,
     );
-    client.disconnect();
+    await disconnectSeen(client, gateway);
+    await releaseReplies(gateway, "reply");
     const record = await newestRecord();
     expect(record).toMatchObject({ outcome: "client_aborted", exact: 1, output_tokens: 60 });
     expect((await simStats(gateway)).aborted_streams).toBe(before.aborted_streams);
@@ -122,8 +125,8 @@ describe("a client that disconnects", () => {
     for (const stream of [true, false]) {
       const before = await simStats(gateway);
       const text = stream
-        ? "[[sim: tokens=60 chunks=60 pace=25]] on"
-        : "[[sim: latency=1500 tokens=60]] on";
+        ? "[[sim: tokens=60 chunks=60 pace=100]] on"
+        : "[[sim: wait=billed tokens=60]] on";
       const client = openSocketClient(
         gateway,
         account,
@@ -134,7 +137,8 @@ describe("a client that disconnects", () => {
         () => simStats(gateway),
         ({ open_streams }) => open_streams === before.open_streams + 1,
       );
-      client.disconnect();
+      await disconnectSeen(client, gateway);
+      if (!stream) await releaseReplies(gateway, "billed");
       const record = await newestRecord();
       expect(record).toMatchObject({ outcome: "client_aborted", exact: 1, output_tokens: 60 });
       expect(integer(record, "cost_nano")).toBeGreaterThan(0);

@@ -208,6 +208,23 @@ export async function releaseReplies(
   await fetch(`${simulatorUrl}/sim/release?wait=${name}`, { method: "POST" });
 }
 
+/** Waits until so many of the calls have responses, and ends the wait of the replies of the others. */
+export async function releaseAfter<R>(
+  gateway: Pick<Gateway, "simulatorUrl">,
+  name: string,
+  { calls, responses }: { readonly calls: readonly Promise<R>[]; readonly responses: number },
+): Promise<readonly R[]> {
+  let ended = 0;
+  const count = () => (ended += 1);
+  for (const call of calls) void call.then(count, count);
+  await waitUntil(
+    () => ended,
+    () => ended >= responses,
+  );
+  await releaseReplies(gateway, name);
+  return await Promise.all(calls);
+}
+
 /** The last request that the simulator received. */
 export async function lastSimulatorRequest(
   gateway: Gateway,
