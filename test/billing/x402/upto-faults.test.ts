@@ -93,6 +93,14 @@ describe.each(STORE_KINDS)("upto with faults on %s", (store) => {
     await pollUpto(other);
   }
 
+  /** A job of the gateway may have a payment of the wallet at first. */
+  async function settlePayments(): Promise<void> {
+    await eventually(async () => {
+      await settleAll();
+      return (await paymentsOf()).every(({ due_at: dueAt }) => dueAt === null);
+    });
+  }
+
   /** A stream that does not end until its client leaves. */
   async function openStream(payer: Wallet): Promise<() => void> {
     const messages = [{ role: "user", content: "[[sim: tokens=40 hang=5]] hello" }];
@@ -309,7 +317,7 @@ describe.each(STORE_KINDS)("upto with faults on %s", (store) => {
       expect(refused.status).toBe(402);
       expect(refused.error.payment_error).toContain("insufficient_balance");
       leave();
-      await settleAll();
+      await settlePayments();
       facilitator.chain.fund(wallet.address, 2n);
       expect((await call(await sign())).status).toBe(200);
     });
@@ -371,11 +379,7 @@ describe.each(STORE_KINDS)("upto with faults on %s", (store) => {
       expect(await read(unpaid)).toMatchObject({ success: false });
       clock.aheadMs += AFTER_EXPIRY_MS;
       facilitator.chain.advance(AFTER_EXPIRY_MS / 1_000);
-      // A job of the gateway may have the payment at first.
-      await eventually(async () => {
-        await settleAll();
-        return (await paymentsOf()).every(({ due_at: dueAt }) => dueAt === null);
-      });
+      await settlePayments();
       expect((await paymentsOf()).map(({ state }) => state)).toEqual(["paid", "lost"]);
       expect(spent()).toBe(spentOnce);
     });
@@ -391,11 +395,7 @@ describe.each(STORE_KINDS)("upto with faults on %s", (store) => {
       invoiceUnits += units;
       clock.aheadMs += AFTER_EXPIRY_MS;
       facilitator.chain.advance(AFTER_EXPIRY_MS / 1_000);
-      // A job of the gateway may have the payment at first.
-      await eventually(async () => {
-        await settleAll();
-        return (await paymentsOf()).every(({ due_at: dueAt }) => dueAt === null);
-      });
+      await settlePayments();
       expect((await paymentsOf()).map(({ state }) => state)).toEqual(["lost"]);
     });
 
@@ -418,11 +418,7 @@ describe.each(STORE_KINDS)("upto with faults on %s", (store) => {
       facilitator.chain.send(wallet.address, BigInt(units ?? 0), `0xa9059cbb${named}`);
       clock.aheadMs += AFTER_EXPIRY_MS;
       facilitator.chain.advance(AFTER_EXPIRY_MS / 1_000);
-      // A job of the gateway may have the payments at first.
-      await eventually(async () => {
-        await settleAll();
-        return (await paymentsOf()).every(({ due_at: dueAt }) => dueAt === null);
-      });
+      await settlePayments();
       const states = (await paymentsOf()).map(({ state }) => String(state));
       expect(states.toSorted()).toEqual(["lost", "paid"]);
       facilitator.chain.approve(wallet.address);
@@ -454,8 +450,7 @@ describe.each(STORE_KINDS)("upto with faults on %s", (store) => {
           errorReason: "settlement_pending",
         });
         facilitator.faults.settle = "ok";
-        await settleAll();
-        await settleAll();
+        await settlePayments();
         const [payment] = await paymentsOf();
         expect(payment?.["state"]).toBe("paid");
         expect(spent()).toBeGreaterThan(0n);
@@ -469,7 +464,7 @@ describe.each(STORE_KINDS)("upto with faults on %s", (store) => {
       await call(await sign());
       facilitator.faults.settle = "ok";
       await Promise.all([settleAll(), settleAll(), settleAll()]);
-      await settleAll();
+      await settlePayments();
       expect((await paymentsOf()).map(({ state }) => state)).toEqual(["paid"]);
       expect(spent()).toBeGreaterThan(0n);
     });
@@ -494,7 +489,7 @@ describe.each(STORE_KINDS)("upto with faults on %s", (store) => {
       expect((await call(await sign())).status).toBe(200);
       clock.aheadMs += AFTER_EXPIRY_MS;
       facilitator.chain.advance(AFTER_EXPIRY_MS / 1_000);
-      await settleAll();
+      await settlePayments();
       expect((await paymentsOf()).map(({ state }) => state)).toEqual(["lost"]);
       expect(spent()).toBe(0n);
     });
@@ -504,7 +499,7 @@ describe.each(STORE_KINDS)("upto with faults on %s", (store) => {
       const reply = await call(await sign());
       expect(reply.status).toBe(402);
       facilitator.faults.settle = "ok";
-      await settleAll();
+      await settlePayments();
       expect((await paymentsOf()).map(({ state }) => state)).toEqual(["paid"]);
       expect(spent()).toBeGreaterThan(0n);
     });
@@ -525,7 +520,7 @@ describe.each(STORE_KINDS)("upto with faults on %s", (store) => {
   test("a stream whose client leaves is charged, and at most its ceiling", async () => {
     const leave = await openStream(wallet);
     leave();
-    await settleAll();
+    await settlePayments();
     const [payment] = await paymentsOf();
     expect(payment?.["state"]).toBe("paid");
     expect(spent()).toBeGreaterThan(0n);
@@ -544,7 +539,7 @@ describe.each(STORE_KINDS)("upto with faults on %s", (store) => {
     };
     const reply = await call(header, more);
     expect(reply.text).not.toContain("[DONE]");
-    await settleAll();
+    await settlePayments();
     expect((await paymentsOf())[0]?.["state"]).toBe("paid");
     expect(spent()).toBeGreaterThan(0n);
   });
@@ -562,7 +557,7 @@ describe.each(STORE_KINDS)("upto with faults on %s", (store) => {
     const signed = parseCeilingHeader(await sign());
     const lost = { requestId: "req_crashed", credit: 1_000_000n };
     expect((await authorize(crashed, signed, lost)).kind).toBe("authorized");
-    await settleAll();
+    await settlePayments();
     expect((await paymentsOf()).map(({ state }) => state)).toEqual(["paid", "released"]);
     expect(spent()).toBe(charged);
   });
