@@ -87,7 +87,7 @@ describe("the end of the drain", () => {
     const tempFolder = createTempFolder();
     const running = await startPostern([], {
       ...tempFolder.settings,
-      POSTERN_SHUTDOWN_DELAY_SECONDS: "3",
+      POSTERN_SHUTDOWN_DELAY_SECONDS: "600",
     });
     running.process.kill("SIGTERM");
     const ready = (): Promise<Response> => fetch(`${running.url}/readyz`);
@@ -97,7 +97,14 @@ describe("the end of the drain", () => {
     expect(served.headers.get("connection")).toBe("close");
     const { account } = await createAccount(running);
     expect(account).toStartWith("acct_");
+    // The signals of the first second are ignored.
+    await eventually(() => {
+      running.process.kill("SIGINT");
+      return running.process.exitCode !== null;
+    });
     expect((await running.exited).code).toBe(0);
+    const brief = { ...tempFolder.settings, POSTERN_SHUTDOWN_DELAY_SECONDS: "1" };
+    expect((await stopPostern(await startPostern([], brief))).code).toBe(0);
     tempFolder.remove();
   });
 

@@ -56,7 +56,8 @@ describe("migrations of a store that is in use", () => {
     const store = await openStore("postgres");
     const settings = settingsOf(store.location);
     await startProcess(store, "gateway-1");
-    expect(await rejectionMessage(upgradeStore(settings, options()))).toMatch(
+    const watching = upgradeStore(settings, { ...options(), watchMs: 60_000 });
+    expect(await rejectionMessage(watching)).toMatch(
       /older version still use the store \(gateway-1\): stop all of them .* --force/,
     );
     expect(await missingMigrations(store.db, LATER)).toEqual(["0002-note"]);

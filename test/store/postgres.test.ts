@@ -166,7 +166,7 @@ describe("the store on PostgreSQL", () => {
 
   test("a server that stops responding fails pending statements as unavailable", async () => {
     const proxy = await startFaultyProxy(store.location.address);
-    const proxied = openPostgres(proxy.url, { stallCheckMs: 200 });
+    const proxied = openPostgres(proxy.url, { stallCheckMs: 1_000 });
     const bump = () => proxied.write((tx) => tx.run(increment, ["k07"]));
     await Promise.all(Array.from({ length: 20 }, bump));
     proxy.silence();
