@@ -305,6 +305,8 @@ for (const store of STORE_KINDS) {
       const canceling = await call(gateway, owner, `POST /v1/batches/${id}/cancel`);
       expect(canceling.json).toMatchObject({ status: "cancelling" });
       expect((await call(gateway, owner, `POST /v1/batches/${id}/cancel`)).status).toBe(200);
+      // The process looks once a second whether the batch was canceled.
+      clockOffset += 2_000;
       await releaseReplies(gateway, "canceled");
       const ended = await waitForEnd(gateway, owner, id);
       expect(ended["status"]).toBe("cancelled");
